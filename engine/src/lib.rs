@@ -1,0 +1,17 @@
+//! Interlock: a Groth16 (BLS12-381) proving engine whose scheduling is a plug-in.
+//!
+//! The rooms of the engine, in the order data flows through them:
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`circuit`] | formats in (circom `.r1cs` and `.wtns`, bellpepper circuits), one inner CSR form |
+//! | [`srs`] | proving keys in (snarkjs `.zkey`, bellperson `.params`), development setup, one inner form |
+//! | [`proof`] | proofs and public inputs, in and out (snarkjs JSON, bellperson bytes), verification |
+//! | [`core`] | the trait every proving core keeps, and the CPU core |
+
+#![deny(missing_docs)]
+
+pub mod circuit;
+pub mod core;
+pub mod proof;
+pub mod srs;
