@@ -52,6 +52,14 @@ impl Csr {
         columns.zip(self.coefficients[span].iter().copied())
     }
 
+    /// The same matrix with its columns renamed. `number` must keep different columns different.
+    pub(crate) fn map_columns(mut self, number: impl Fn(u32) -> u32) -> Self {
+        for column in &mut self.columns {
+            *column = number(*column);
+        }
+        self
+    }
+
     /// The product of one row with the assignment `z`.
     ///
     /// # Panics

@@ -6,9 +6,15 @@
 use blstrs::Scalar;
 use ff::Field;
 
+pub mod bellpepper;
+mod coefficients;
 mod csr;
+pub mod file_chunk;
+pub mod recorder;
 
 pub use csr::{Csr, CsrBuilder};
+pub use file_chunk::FileChunk;
+pub use recorder::RecordError;
 
 /// A rank-1 constraint system in compressed sparse row form.
 ///
