@@ -4,6 +4,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`format`](mod@format) | what file formats share: named inputs, checked points, the error with its place |
 //! | [`circuit`] | formats in (circom `.r1cs` and `.wtns`, bellpepper circuits), one inner CSR form |
 //! | [`srs`] | proving keys in (snarkjs `.zkey`, bellperson `.params`), development setup, one inner form |
 //! | [`proof`] | proofs and public inputs, in and out (snarkjs JSON, bellperson bytes), verification |
@@ -13,5 +14,6 @@
 
 pub mod circuit;
 pub mod core;
+pub mod format;
 pub mod proof;
 pub mod srs;

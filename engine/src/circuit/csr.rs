@@ -114,8 +114,11 @@ impl CsrBuilder {
         end.is_ok()
     }
 
-    /// The finished matrix.
-    pub fn finish(self) -> Csr {
+    /// The finished matrix, without spare room.
+    pub fn finish(mut self) -> Csr {
+        self.0.row_starts.shrink_to_fit();
+        self.0.columns.shrink_to_fit();
+        self.0.coefficients.shrink_to_fit();
         self.0
     }
 }

@@ -10,11 +10,15 @@ pub mod bellpepper;
 mod coefficients;
 mod csr;
 pub mod file_chunk;
+pub mod r1cs;
 pub mod recorder;
+mod witness;
+pub mod wtns;
 
 pub use csr::{Csr, CsrBuilder};
 pub use file_chunk::FileChunk;
 pub use recorder::RecordError;
+pub use witness::{Witness, WitnessError};
 
 /// A rank-1 constraint system in compressed sparse row form.
 ///
@@ -96,19 +100,5 @@ impl Circuit {
     /// A coefficient table that holds only the two fixed entries.
     pub(crate) fn base_coefficients() -> Vec<Scalar> {
         vec![Scalar::ONE, -Scalar::ONE]
-    }
-}
-
-/// A full assignment: one, public inputs, private variables.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Witness {
-    /// The values, indexed by variable number. `values[0]` is one.
-    pub values: Vec<Scalar>,
-}
-
-impl Witness {
-    /// The public inputs, without the constant one.
-    pub fn public_inputs<'a>(&'a self, circuit: &Circuit) -> &'a [Scalar] {
-        &self.values[1..circuit.num_inputs]
     }
 }

@@ -3,6 +3,8 @@
 //! Symbols follow Groth16 (eprint 2016/260, section 3.2): `u_i`, `v_i`, `w_i` are the polynomials of
 //! A, B, C for variable `i`, `t` is the vanishing polynomial of the domain, `x` the secret point.
 
+pub mod params;
+
 use blstrs::{Bls12, G1Affine, G2Affine};
 
 pub use bellperson::groth16::VerifyingKey;

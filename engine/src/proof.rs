@@ -1,3 +1,0 @@
-//! Proofs: the type, and whether one holds.
-
-pub use bellperson::groth16::Proof;
