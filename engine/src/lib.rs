@@ -9,11 +9,13 @@
 //! | [`srs`] | proving keys in (snarkjs `.zkey`, bellperson `.params`), development setup, one inner form |
 //! | [`proof`] | proofs and public inputs, in and out (snarkjs JSON, bellperson bytes), verification |
 //! | [`core`] | the trait every proving core keeps, and the CPU core |
+//! | [`interlock`] | the arbiter: locks, device bytes, and who may go on |
 
 #![deny(missing_docs)]
 
 pub mod circuit;
 pub mod core;
 pub mod format;
+pub mod interlock;
 pub mod proof;
 pub mod srs;

@@ -95,11 +95,12 @@ pub enum Command {
         /// Device bytes.
         bytes: u64,
     },
-    /// A verdict was refused. To be written down; the task waits on.
+    /// A verdict was refused, or a hook failed about this task. To be written down; nothing changes for the
+    /// task.
     Refused {
-        /// Whose gate it was.
+        /// Which task it was about.
         task: TaskId,
-        /// Which gate.
+        /// The gate it stands at or the stage it is in.
         gate: Stage,
         /// Why.
         refusal: Refusal,
@@ -146,7 +147,7 @@ pub enum Refusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quarantine {
-    /// It was refused too often in a row about one task.
+    /// It was refused too often in a row about one task at one gate, or a hook failed too often in a row.
     TooManyRefusals {
         /// The last refusal.
         last: Refusal,
@@ -158,4 +159,55 @@ pub enum Quarantine {
         /// For how long.
         idle_ns: u64,
     },
+}
+
+/// Why an event was not taken: it makes no sense where the arbiter stands. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EventError {
+    /// A task with this id is here already.
+    #[error("task {} arrived twice on one device; each task needs an id of its own", .task.0)]
+    DuplicateTask {
+        /// The task.
+        task: TaskId,
+    },
+    /// The task says it is staged with more bytes than it ever holds.
+    #[error("task {} plans {staged_bytes} staged bytes but a peak of {peak_bytes}", .task.0)]
+    StagedAbovePeak {
+        /// The task.
+        task: TaskId,
+        /// Its staged bytes.
+        staged_bytes: u64,
+        /// Its peak.
+        peak_bytes: u64,
+    },
+    /// The task could never compute on this device.
+    #[error(
+        "task {} needs {peak_bytes} device bytes at its peak, the device has {capacity_bytes}; \
+         place it on a larger device or raise the budget", .task.0
+    )]
+    LargerThanDevice {
+        /// The task.
+        task: TaskId,
+        /// Its peak.
+        peak_bytes: u64,
+        /// What the device has.
+        capacity_bytes: u64,
+    },
+    /// A stage ended of a task that is not here.
+    #[error("task {} is not on this device", .task.0)]
+    UnknownTask {
+        /// The task.
+        task: TaskId,
+    },
+    /// A stage ended of a task that waits at a gate.
+    #[error("task {} is not inside a stage, it waits at the {gate} gate", .task.0)]
+    NotRunning {
+        /// The task.
+        task: TaskId,
+        /// Where it waits.
+        gate: Stage,
+    },
+    /// A policy was seated while things are still held under the lock table of another.
+    #[error("a policy can take the seat only after the drain has ended")]
+    NotDrained,
 }
