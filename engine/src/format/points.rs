@@ -32,14 +32,15 @@ impl PointCheck {
     /// Points per section that [`PointCheck::Sampled`] checks.
     pub const SAMPLE: usize = 1024;
 
-    /// The indices to check among `count` points, ascending: one from each of equal spans.
-    fn picks(self, count: usize) -> Vec<usize> {
+    /// The indices to check among `count` points, ascending: one from each of equal spans. Nothing when
+    /// all are to be checked.
+    fn picks(self, count: usize) -> Option<Vec<usize>> {
         if self == Self::Full || count <= Self::SAMPLE {
-            return (0..count).collect();
+            return None;
         }
         let mut rng = rand::thread_rng();
         let bound = |span: usize| (span as u128 * count as u128 / Self::SAMPLE as u128) as usize;
-        (0..Self::SAMPLE).map(|span| rng.gen_range(bound(span)..bound(span + 1))).collect()
+        Some((0..Self::SAMPLE).map(|span| rng.gen_range(bound(span)..bound(span + 1))).collect())
     }
 }
 
@@ -219,18 +220,20 @@ pub(crate) fn read_points<P: FilePoint>(
     let start = section.position();
     let offset = |index: usize| start + (index * P::BYTES) as u64;
     let picks = check.picks(count);
-    let mut picks = picks.as_slice();
     let mut first = 0;
     while first < count {
         let bytes = section.take_items(P::BYTES, count - first)?;
         let points: Vec<Result<P, Fault>> =
             bytes.par_chunks_exact(P::BYTES).map(|bytes| P::decode(bytes, encoding)).collect();
-        let (here, later) = picks.split_at(picks.partition_point(|&pick| pick < first + points.len()));
-        picks = later;
-        let outside = here
-            .par_iter()
-            .copied()
-            .find_first(|&pick| matches!(&points[pick - first], Ok(point) if !point.in_subgroup()));
+        let bad = |index: &usize| matches!(&points[index - first], Ok(point) if !point.in_subgroup());
+        let here = first..first + points.len();
+        let outside = match &picks {
+            None => here.into_par_iter().find_first(bad),
+            Some(picks) => {
+                let at = |bound: usize| picks.partition_point(|&pick| pick < bound);
+                picks[at(here.start)..at(here.end)].par_iter().copied().find_first(bad)
+            }
+        };
         for (index, point) in (first..).zip(&points) {
             let taken = match point {
                 Ok(_) if Some(index) == outside => Err(Reason::PointNotInSubgroup { index: index as u64 }),
@@ -303,13 +306,14 @@ mod tests {
 
     #[test]
     fn picks_are_ascending_and_within() {
-        for count in [0, 1, 1024, 1025, 5000, 1 << 27] {
-            let picks = PointCheck::Sampled.picks(count);
-            assert_eq!(picks.len(), count.min(PointCheck::SAMPLE));
+        for count in [1025, 5000, 1 << 27] {
+            let picks = PointCheck::Sampled.picks(count).unwrap();
+            assert_eq!(picks.len(), PointCheck::SAMPLE);
             assert!(picks.is_sorted_by(|a, b| a < b));
-            assert!(picks.last().is_none_or(|&last| last < count));
+            assert!(picks.last().is_some_and(|&last| last < count));
         }
-        assert_eq!(PointCheck::Full.picks(2000).len(), 2000);
+        assert_eq!(PointCheck::Sampled.picks(1024), None);
+        assert_eq!(PointCheck::Full.picks(2000), None);
     }
 
     fn montgomery(point: &G1Affine) -> Vec<u8> {
