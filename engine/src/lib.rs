@@ -9,6 +9,7 @@
 //! | [`srs`] | proving keys in (snarkjs `.zkey`, bellperson `.params`), development setup, one inner form |
 //! | [`proof`] | proofs and public inputs, in and out (snarkjs JSON, bellperson bytes), verification |
 //! | [`core`] | the trait every proving core keeps, and the CPU core |
+//! | [`host`] | policies: `plugins.ron`, checks before loading, loading, instances |
 //! | [`interlock`] | the arbiter: locks, device bytes, and who may go on |
 
 #![deny(missing_docs)]
@@ -16,6 +17,7 @@
 pub mod circuit;
 pub mod core;
 pub mod format;
+pub mod host;
 pub mod interlock;
 pub mod proof;
 pub mod srs;

@@ -87,3 +87,16 @@ impl RootModule for PolicyModuleRef {
     const NAME: &'static str = "interlock_policy";
     const VERSION_STRINGS: VersionStrings = package_version_strings!();
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// abi_stable compares the package's version by semver's rules, the host compares the ABI's: were they
+    /// two numbers, a release of the package could shut out libraries whose ABI is unchanged.
+    #[test]
+    fn the_package_has_the_version_of_the_abi() {
+        assert_eq!(env!("CARGO_PKG_VERSION_MAJOR"), ABI_MAJOR.to_string());
+        assert_eq!(env!("CARGO_PKG_VERSION_MINOR"), ABI_MINOR.to_string());
+    }
+}

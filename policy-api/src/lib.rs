@@ -73,6 +73,7 @@ mod policy;
 mod request;
 mod stage;
 mod strided;
+pub mod testing;
 mod verdict;
 
 pub use abi::{ABI_MAJOR, ABI_MINOR};

@@ -113,6 +113,23 @@ pub struct View<'a> {
     pub locks: Strided<'a, LockView>,
 }
 
+impl View<'_> {
+    /// Device bytes that tasks hold.
+    pub const fn used_bytes(&self) -> u64 {
+        self.capacity_bytes.saturating_sub(self.free_bytes)
+    }
+
+    /// Tasks at the Compute gate that were not staged: each needs all of its bytes at once.
+    pub const fn waiting_inline(&self) -> u32 {
+        self.waiting[Stage::COMPUTE.index()].saturating_sub(self.staged)
+    }
+
+    /// Permits of the lock at `index` of the manifest's table that are free; none for an index it does not have.
+    pub fn free_permits(&self, index: usize) -> u32 {
+        self.locks.get(index).map_or(0, |lock| lock.free)
+    }
+}
+
 /// One device, when a policy is asked where a task should go.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -34,3 +34,34 @@ impl Policy for SerializedFallback {
 }
 
 export_policy!(SerializedFallback);
+
+#[cfg(test)]
+mod tests {
+    use interlock_policy_api::testing::{request, view};
+    use interlock_policy_api::{LockView, RequestFlags};
+
+    use super::*;
+
+    const FREE: [LockView; 1] = [LockView { permits: 1, free: 1 }];
+
+    #[test]
+    fn nothing_is_staged_ahead() {
+        assert_eq!(SerializedFallback.decide(&request(Stage::STAGE), &view(&FREE)), Verdict::skip());
+    }
+
+    #[test]
+    fn the_other_gates_are_entered_when_they_open() {
+        for gate in [Stage::PREPARE, Stage::COMPUTE, Stage::FINISH] {
+            let mut request = request(gate);
+            assert_eq!(SerializedFallback.decide(&request, &view(&FREE)), Verdict::enter(request.need_bytes));
+            request.flags = RequestFlags::BYTES_FREE;
+            assert_eq!(SerializedFallback.decide(&request, &view(&FREE)), Verdict::wait(WakeSet::FREED));
+        }
+    }
+
+    #[test]
+    fn the_lock_covers_every_stage() {
+        let lock = SerializedFallback::MANIFEST.locks[0];
+        assert_eq!((lock.first, lock.last, lock.permits), (Stage::PREPARE, Stage::FINISH, 1));
+    }
+}

@@ -1,0 +1,54 @@
+//! The plug-in host: finds policies, checks them, loads them, and asks them.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`config`] | reads `plugins.ron` |
+//! | `find` | finds `plugins.ron` and the libraries it names |
+//! | `file`, `elf`, `manifest`, `options` | one kind of check each, on bytes, nothing of the library running |
+//! | `load` | all checks in their order: [`Verified`] |
+//! | `inspect`, `list` | what is known without running anything |
+//! | `resident` | `dlopen`, from a sealed copy of the checked bytes |
+//! | `library` | from a loaded library to its root module: [`PolicyLibrary`] |
+//! | `policy` | an instance in its seat: [`LoadedPolicy`] |
+//!
+//! ```
+//! use interlock_engine::host::{Config, PolicyLibrary};
+//!
+//! let config = Config::default();
+//! let library = PolicyLibrary::configured(&config, &config.policy)?;
+//! let policy = library.instantiate()?;
+//! assert_eq!(policy.library().name(), "serialized-fallback");
+//! # Ok::<(), interlock_engine::host::LoadError>(())
+//! ```
+
+pub mod config;
+mod elf;
+mod file;
+mod find;
+mod inspect;
+mod library;
+mod list;
+mod load;
+mod manifest;
+mod options;
+mod policy;
+mod position;
+mod resident;
+mod sha256;
+mod size;
+
+pub use config::{Config, ConfigError, ConfigFault, CoreConfig, FALLBACK, Limits, PolicyConfig};
+pub use elf::ElfError;
+pub use file::{FileError, MAX_LIBRARY_BYTES};
+pub use find::{CONFIG_FILE, find_config, library_places};
+pub use inspect::{Inspection, inspect};
+pub use library::{Origin, PolicyLibrary};
+pub use list::{PolicyEntry, PolicyStatus, list};
+pub use load::{LoadError, LoadFault, Verified};
+pub use manifest::ManifestError;
+pub use options::{OptionValue, OptionValues, OptionsError, OptionsText};
+pub use policy::{LoadedPolicy, PlaceError};
+pub use position::Position;
+pub use resident::resident_libraries;
+pub use sha256::{Sha256, Sha256Error};
+pub use size::{ByteSize, ByteSizeError};
