@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use blstrs::Scalar;
+use ff::Field;
+use interlock_engine::circuit::recorder::{Recorder, Variable};
 use interlock_engine::circuit::{Circuit, Witness, r1cs, wtns};
 use interlock_engine::format::Input;
 
@@ -37,6 +40,24 @@ pub fn circuit(name: &str) -> (Circuit, Witness) {
     let circuit = r1cs::read(&open(&format!("circuits/{name}.r1cs"))).unwrap();
     let witness = wtns::read(&open(&format!("circuits/{name}.wtns"))).unwrap();
     (circuit, witness)
+}
+
+/// The circuit of `small.params`. A and B leave variables out, some terms sum to zero, and an input
+/// stands in B: x (z + w - w) = y, y 2 = w, (0 w) w = 0, with z public.
+///
+/// # Panics
+/// Never: it is a fixed circuit.
+pub fn small() -> Circuit {
+    let mut recorder = Recorder::new();
+    let one = Variable::Input(0);
+    let (x, y) = (recorder.alloc_aux(), recorder.alloc_aux());
+    let z = recorder.alloc_input();
+    let w = recorder.alloc_aux();
+    let unit = |variable| [(variable, Scalar::ONE)];
+    recorder.enforce(unit(x), [(z, Scalar::ONE), (w, Scalar::ONE), (w, -Scalar::ONE)], unit(y));
+    recorder.enforce(unit(y), [(one, Scalar::from(2))], unit(w));
+    recorder.enforce([(w, Scalar::ZERO)], unit(w), []);
+    recorder.finish().unwrap()
 }
 
 /// A circom or snarkjs file taken apart: its first eight bytes, then the number and content of each

@@ -1,3 +1,4 @@
 //! What the tests that cross crates share.
 
 pub mod fixtures;
+pub mod fuzz;

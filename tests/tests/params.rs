@@ -7,6 +7,7 @@ use interlock_engine::circuit::bellpepper::record;
 use interlock_engine::circuit::recorder::Recorder;
 use interlock_engine::format::{Input, PointCheck, Reason};
 use interlock_engine::srs::{HBasis, params};
+use interlock_tests::fixtures;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
@@ -19,7 +20,7 @@ fn small() -> (Circuit, Parameters<Bls12>, Vec<u8>) {
     (record(Small).unwrap(), params, bytes)
 }
 
-/// A circuit whose A and B leave variables out, sum terms to zero, and mention an input in B.
+/// The circuit that [`fixtures::small`] describes.
 struct Small;
 
 impl bellpepper_core::Circuit<Scalar> for Small {
@@ -42,6 +43,8 @@ impl bellpepper_core::Circuit<Scalar> for Small {
 #[test]
 fn bellpersons_parameters_are_read_and_written_back() {
     let (circuit, theirs, bytes) = small();
+    assert_eq!(circuit, fixtures::small());
+    assert!(bytes == fixtures::bytes("small.params"));
     let srs = params::read(&Input::from_bytes("small.params", bytes.clone()), &circuit, PointCheck::Full);
     let srs = srs.unwrap();
     assert_eq!(srs.h_basis, HBasis::Monomial);
