@@ -5,6 +5,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`format`](mod@format) | what file formats share: named inputs, checked points, the error with its place |
+//! | [`arith`] | field, curve and domain arithmetic under the core and the setup |
 //! | [`circuit`] | formats in (circom `.r1cs` and `.wtns`, bellpepper circuits), one inner CSR form |
 //! | [`srs`] | proving keys in (snarkjs `.zkey`, bellperson `.params`), development setup, one inner form |
 //! | [`proof`] | proofs and public inputs, in and out (snarkjs JSON, bellperson bytes), verification |
@@ -14,6 +15,7 @@
 
 #![deny(missing_docs)]
 
+pub mod arith;
 pub mod circuit;
 pub mod core;
 pub mod format;

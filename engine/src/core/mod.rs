@@ -13,6 +13,8 @@
 //! is only as honest as the plan. Tasks share nothing but the read-only [`ProvingKey`], so that any
 //! policy may overlap any two of them.
 
+pub mod cpu;
+
 use std::sync::Arc;
 
 use blstrs::{Bls12, Scalar};
@@ -21,7 +23,7 @@ use rand_core::{CryptoRng, RngCore};
 
 use crate::circuit::{Circuit, Witness};
 use crate::proof::Proof;
-use crate::srs::Srs;
+use crate::srs::{HBasis, Srs};
 
 /// A circuit with its SRS: what all tasks of a job share, read-only.
 #[derive(Debug)]
@@ -30,6 +32,51 @@ pub struct ProvingKey {
     pub circuit: Circuit,
     /// The SRS made for it.
     pub srs: Srs,
+}
+
+impl ProvingKey {
+    /// Whether the sizes of circuit, SRS and `witness` fit together.
+    ///
+    /// # Errors
+    /// [`CoreError::Mismatch`] with the first that does not.
+    pub fn check_sizes(&self, witness: &Witness) -> Result<(), CoreError> {
+        let Self { circuit, srs } = self;
+        let domain = circuit.domain_size();
+        let h = match srs.h_basis {
+            HBasis::Monomial => domain - 1,
+            HBasis::OddCoset => domain,
+        };
+        let sizes = [
+            ("witness", circuit.num_variables(), witness.values.len()),
+            ("`ic` vector of the verifying key", circuit.num_inputs, srs.vk.ic.len()),
+            ("`h` vector of the SRS", h, srs.h.len()),
+            ("`l` vector of the SRS", circuit.num_aux, srs.l.len()),
+            ("`a` vector of the SRS", srs.a_variables.len(), srs.a.len()),
+            ("`b_g1` vector of the SRS", srs.b_variables.len(), srs.b_g1.len()),
+            ("`b_g2` vector of the SRS", srs.b_variables.len(), srs.b_g2.len()),
+        ];
+        match sizes.into_iter().find(|(_, expected, found)| expected != found) {
+            Some((what, expected, found)) => Err(CoreError::Mismatch { what, expected, found }),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the SRS speaks only of variables that the circuit has.
+    ///
+    /// # Errors
+    /// [`CoreError::Mismatch`] when it does not.
+    pub fn check_variables(&self) -> Result<(), CoreError> {
+        let expected = self.circuit.num_variables();
+        for (what, variables) in
+            [("`a` query of the SRS", &self.srs.a_variables), ("`b` query of the SRS", &self.srs.b_variables)]
+        {
+            let found = variables.iter().max().map_or(0, |last| *last as usize + 1);
+            if found > expected {
+                return Err(CoreError::Mismatch { what, expected, found });
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The blinding factors `r` and `s` of one proof (Groth16, eprint 2016/260, section 3.2).

@@ -1,7 +1,5 @@
 //! Lock tables: which locks a policy declares, and over which stages a task holds them.
 
-use std::sync::Arc;
-
 use interlock_policy_api::{ManifestDoc, Stage};
 
 /// The most locks a table may have: a task's locks are the bits of a `u32`.
@@ -100,8 +98,7 @@ pub enum LockTableError {
 /// and disjoint or nested.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LockTable {
-    // Shared: an arbiter is cloned for dumps and by the model checker, its table never changes.
-    locks: Arc<[LockSpec]>,
+    locks: Vec<LockSpec>,
 }
 
 impl LockTable {
@@ -119,7 +116,7 @@ impl LockTable {
                 check_pair(earlier, lock)?;
             }
         }
-        Ok(LockTable { locks: locks.into() })
+        Ok(LockTable { locks })
     }
 
     /// The table of a manifest. `resolve_permits` is given the name of an option that overrides a

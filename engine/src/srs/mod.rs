@@ -4,6 +4,7 @@
 //! A, B, C for variable `i`, `t` is the vanishing polynomial of the domain, `x` the secret point.
 
 pub mod params;
+pub mod setup;
 pub mod zkey;
 
 use blstrs::{Bls12, G1Affine, G2Affine};
