@@ -1,5 +1,8 @@
 //! Circuits of many shapes, and the way from the engine's inner form to bellperson.
 
+// Each test file uses its own part of this.
+#![allow(dead_code)]
+
 use std::sync::Arc;
 
 use bellpepper_core::{Circuit as Synthesize, ConstraintSystem, LinearCombination, SynthesisError};

@@ -107,13 +107,18 @@ fn filled<T: Copy>(value: T, len: usize) -> Result<Vec<T>, TryReserveError> {
     Ok(out)
 }
 
+/// Points that summing up `buckets` buckets in chains needs.
+fn chain_points(buckets: usize) -> usize {
+    if buckets < 2 * CHAINS { 0 } else { 2 * CHAINS }
+}
+
 impl<P: AffinePoint> Arena<P> {
     /// Bytes of an arena for tiles of up to `terms` terms and up to `buckets` buckets.
     pub fn bytes(terms: usize, buckets: usize) -> u64 {
         let per_bucket = size_of::<P>() + 2 * size_of::<u32>();
         let per_term = size_of::<i32>() + size_of::<Ref>();
         let batch = size_of::<Planned>() + size_of::<P::Field>();
-        let points = (terms / 2 + 2 * CHAINS) * size_of::<P>();
+        let points = (terms / 2 + chain_points(buckets)) * size_of::<P>();
         (buckets * per_bucket + terms * per_term + points + BATCH * batch) as u64
     }
 
@@ -129,7 +134,7 @@ impl<P: AffinePoint> Arena<P> {
             digits: filled(0, terms)?,
             refs: filled(Ref::default(), terms)?,
             sums: filled(P::IDENTITY, terms / 2)?,
-            chains: filled(P::IDENTITY, 2 * CHAINS)?,
+            chains: filled(P::IDENTITY, chain_points(buckets))?,
             planned: filled(Planned::default(), BATCH)?,
             scratch: filled(P::Field::ZERO, BATCH)?,
         })
@@ -257,7 +262,7 @@ impl<P: AffinePoint> Arena<P> {
 
     /// `1 * bucket 1 + 2 * bucket 2 + ...` over the first `buckets` buckets, a power of two.
     pub fn weighted_sum(&mut self, buckets: usize) -> P::Group {
-        if buckets < 2 * CHAINS {
+        if chain_points(buckets) == 0 {
             return weighted_sum_of(&self.buckets[..buckets]);
         }
         // Chain s takes buckets s * run + i + 1 for i below run. Going down from the top, its
