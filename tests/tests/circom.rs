@@ -311,7 +311,8 @@ fn terms_to_be_summed_are_the_same_circuit() {
 
 #[test]
 fn zkey_errors_name_their_section() {
-    let cases: [(&str, FormatError, fn(&Reason) -> bool); 9] = [
+    type Case = (&'static str, FormatError, fn(&Reason) -> bool);
+    let cases: [Case; 9] = [
         ("section 1", damaged(|f| f.content(1)[0] = 2), |r| matches!(r, Reason::WrongProtocol { .. })),
         ("section 2", damaged(|f| f.content(2)[4] ^= 1), |r| matches!(r, Reason::WrongCurve { .. })),
         ("section 3", damaged(|f| f.content(3).extend([0; 96])), |r| {

@@ -225,3 +225,114 @@ pub mod v04 {
 
     adapter!(bellpepper_core_04);
 }
+
+#[cfg(test)]
+mod tests {
+    use blstrs::Scalar;
+    use ff::Field;
+
+    use super::{RecordError, record, synthesize_witness, v04};
+
+    /// Writes the same circuit for one version of the core: x^2 + y = z with z public, allocated last,
+    /// and the witness-generator calls for `extra` private variables.
+    macro_rules! sample {
+        ($name:ident, $core:ident) => {
+            struct $name {
+                x: Option<Scalar>,
+                extra: usize,
+            }
+
+            impl $core::Circuit<Scalar> for $name {
+                fn synthesize<CS: $core::ConstraintSystem<Scalar>>(
+                    self,
+                    cs: &mut CS,
+                ) -> Result<(), $core::SynthesisError> {
+                    use $core::ConstraintSystem as _;
+                    let missing = || $core::SynthesisError::AssignmentMissing;
+                    let value = |f: fn(Scalar) -> Scalar| self.x.map(f).ok_or_else(missing);
+                    let x = cs.alloc(|| "x", || value(|x| x))?;
+                    let square = cs.alloc(|| "square", || value(|x| x.square()))?;
+                    let y = cs.alloc(|| "y", || value(|x| x + Scalar::from(5)))?;
+                    if cs.is_witness_generator() {
+                        for (index, slot) in cs.allocate_empty(self.extra, 0).0.iter_mut().enumerate() {
+                            *slot = Scalar::from(index as u64);
+                        }
+                    } else {
+                        for index in 0..self.extra {
+                            cs.alloc(|| format!("extra {index}"), || Ok(Scalar::from(index as u64)))?;
+                        }
+                    }
+                    let z = cs.alloc_input(|| "z", || value(|x| x.square() + x + Scalar::from(5)))?;
+                    let mut cs = cs.namespace(|| "constraints");
+                    cs.enforce(|| "x x = square", |lc| lc + x, |lc| lc + x, |lc| lc + square);
+                    cs.enforce(|| "sum", |lc| lc + square + y, |lc| lc + CS::one(), |lc| lc + z);
+                    let five = (Scalar::from(5), CS::one());
+                    cs.enforce(|| "y", |lc| lc + y - x - five, |lc| lc + z, |lc| lc + x - x);
+                    Ok(())
+                }
+            }
+        };
+    }
+
+    sample!(Old, bellpepper_core);
+    sample!(New, bellpepper_core_04);
+
+    #[test]
+    fn both_versions_record_the_same_circuit() {
+        let shape = record(Old { x: None, extra: 3 }).unwrap();
+        assert_eq!((shape.num_inputs, shape.num_aux, shape.num_constraints()), (2, 6, 3));
+        assert_eq!(v04::record(New { x: None, extra: 3 }).unwrap(), shape);
+
+        let x = Some(Scalar::from(11));
+        let witness = synthesize_witness(Old { x, extra: 3 }).unwrap();
+        assert_eq!(v04::synthesize_witness(New { x, extra: 3 }).unwrap(), witness);
+        assert_eq!(witness.check(&shape), Ok(()));
+        assert_eq!(witness.public_inputs(&shape), [Scalar::from(121 + 16)]);
+        assert_eq!(witness.values[5..], [0, 1, 2].map(Scalar::from));
+        assert_eq!(v04::synthesize_witness_for(&shape, New { x, extra: 3 }).unwrap(), witness);
+    }
+
+    #[test]
+    fn a_missing_value_is_an_error_of_the_witness_only() {
+        let error = synthesize_witness(Old { x: None, extra: 0 }).unwrap_err();
+        assert!(matches!(error, RecordError::Synthesis(_)));
+        assert!(error.to_string().contains("assignment"), "{error}");
+        assert!(v04::synthesize_witness(New { x: None, extra: 0 }).is_err());
+    }
+
+    /// Parts that are made apart and joined, as Filecoin's circuits do.
+    struct InParts;
+
+    impl bellpepper_core::Circuit<Scalar> for InParts {
+        fn synthesize<CS: bellpepper_core::ConstraintSystem<Scalar>>(
+            self,
+            cs: &mut CS,
+        ) -> Result<(), bellpepper_core::SynthesisError> {
+            for number in 1..4u64 {
+                let part = |cs: &mut CS| {
+                    let x = cs.alloc(|| "x", || Ok(Scalar::from(number)))?;
+                    let z = cs.alloc_input(|| "z", || Ok(Scalar::from(number)))?;
+                    cs.enforce(|| "x = z", |lc| lc + x, |lc| lc + CS::one(), |lc| lc + z);
+                    Ok::<_, bellpepper_core::SynthesisError>(())
+                };
+                if CS::is_extensible() {
+                    let mut apart = CS::new();
+                    apart.alloc_input(|| "temporary one", || Ok(Scalar::ONE))?;
+                    part(&mut apart)?;
+                    cs.extend(&apart);
+                } else {
+                    part(cs)?;
+                }
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn parts_are_joined_without_their_own_one() {
+        let shape = record(InParts).unwrap();
+        let witness = synthesize_witness(InParts).unwrap();
+        assert_eq!(witness.values, [1, 1, 2, 3, 1, 2, 3].map(Scalar::from));
+        assert_eq!(witness.check(&shape), Ok(()));
+    }
+}

@@ -51,6 +51,10 @@ impl Circuit {
     /// Index of the coefficient `-1`.
     pub const COEFF_MINUS_ONE: u32 = 1;
 
+    /// The largest evaluation domain: the field has roots of unity of order `2^32`, and the odd coset
+    /// of a domain takes one of twice its size.
+    pub const MAX_DOMAIN: usize = 1 << 31;
+
     /// Number of constraints, without the implied input rows.
     pub fn num_constraints(&self) -> usize {
         self.a.num_rows()

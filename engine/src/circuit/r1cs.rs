@@ -91,6 +91,11 @@ impl Header {
             let what = "the number of wires";
             return Err(error(Reason::CountMismatch { what, expected, found }));
         }
+        let (limit, found) = (Circuit::MAX_DOMAIN as u64, u64::from(constraints) + inputs);
+        if found > limit {
+            let what = "the number of constraints and public inputs";
+            return Err(error(Reason::TooLarge { what, limit, found }));
+        }
         // What is later set aside per wire must be justified by bytes of the file.
         let limit = match file.has(LABELS) {
             true => {

@@ -28,12 +28,13 @@ pub enum RecordError {
     /// The circuit's own code gave up.
     #[error("the circuit could not be synthesized: {0}")]
     Synthesis(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The circuit needs more than [`Recorder::MAX_INDEX`] variables of a kind, or more than
-    /// `u32::MAX` matrix entries.
-    #[error("the circuit is too large: more than {max} {what}", max = Recorder::MAX_INDEX)]
+    /// The circuit outgrows the inner form.
+    #[error("the circuit is too large: more than {limit} {what}")]
     TooLarge {
         /// What there is too much of.
         what: &'static str,
+        /// The most there may be.
+        limit: usize,
     },
     /// A constraint mentions a variable that was never allocated.
     #[error("constraint {constraint} mentions {variable:?}, which was never allocated")]
@@ -60,7 +61,8 @@ pub struct Recorder {
     matrices: [CsrBuilder; 3],
     coefficients: Coefficients,
     row: Vec<(u32, Scalar)>,
-    overflow: Option<&'static str>,
+    /// What outgrew the inner form, and its limit.
+    overflow: Option<(&'static str, usize)>,
 }
 
 impl Default for Recorder {
@@ -90,7 +92,7 @@ impl Recorder {
         let index = self.num_inputs;
         self.num_inputs += 1;
         if index > Self::MAX_INDEX {
-            self.overflow = Some("public inputs");
+            self.overflow = Some(("public inputs", Self::MAX_INDEX));
         }
         Variable::Input(index)
     }
@@ -100,7 +102,7 @@ impl Recorder {
         let index = self.num_aux;
         self.num_aux += 1;
         if index > Self::MAX_INDEX {
-            self.overflow = Some("private variables");
+            self.overflow = Some(("private variables", Self::MAX_INDEX));
         }
         Variable::Aux(index)
     }
@@ -125,7 +127,7 @@ impl Recorder {
                 Variable::Input(index) if index <= Self::MAX_INDEX => index as u32,
                 Variable::Aux(index) if index <= Self::MAX_INDEX => index as u32 | AUX,
                 _ => {
-                    self.overflow = Some("variables");
+                    self.overflow = Some(("variables", Self::MAX_INDEX));
                     continue;
                 }
             };
@@ -133,7 +135,7 @@ impl Recorder {
         }
         let kept = push_terms(&mut self.matrices[matrix], &mut self.coefficients, &mut self.row);
         if !kept {
-            self.overflow = Some("matrix entries");
+            self.overflow = Some(("matrix entries", u32::MAX as usize));
         }
     }
 
@@ -143,13 +145,18 @@ impl Recorder {
     /// [`RecordError::TooLarge`], or [`RecordError::UnknownVariable`] for the first constraint that
     /// mentions a variable that no `alloc` call returned.
     pub fn finish(self) -> Result<Circuit, RecordError> {
-        if let Some(what) = self.overflow {
-            return Err(RecordError::TooLarge { what });
+        if let Some((what, limit)) = self.overflow {
+            return Err(RecordError::TooLarge { what, limit });
         }
-        if self.num_inputs + self.num_aux > u32::MAX as usize {
-            return Err(RecordError::TooLarge { what: "variables" });
+        let limit = u32::MAX as usize;
+        if self.num_inputs + self.num_aux > limit {
+            return Err(RecordError::TooLarge { what: "variables", limit });
         }
         let [a, b, c] = self.matrices.map(CsrBuilder::finish);
+        let limit = Circuit::MAX_DOMAIN;
+        if a.num_rows() + self.num_inputs > limit {
+            return Err(RecordError::TooLarge { what: "constraints and public inputs", limit });
+        }
         let (inputs, aux) = (self.num_inputs as u32, self.num_aux as u32);
         Ok(Circuit {
             num_inputs: self.num_inputs,

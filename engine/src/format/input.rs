@@ -65,8 +65,10 @@ impl Input {
             let reason = Reason::TooLarge { what: "the length in bytes", limit, found: self.len };
             return Err(self.error("the file", None, reason));
         }
-        let mut section = self.section("the file", 0, self.len);
-        Ok(section.take(self.len as usize)?.to_vec())
+        let mut bytes = vec![0; self.len as usize];
+        self.read_exact_at(&mut bytes, 0)
+            .map_err(|error| self.error("the file", Some(0), Reason::Io(error)))?;
+        Ok(bytes)
     }
 
     /// The bytes `start..end`, to be read in order. `end` must not lie behind the end of the input.

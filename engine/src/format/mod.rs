@@ -3,7 +3,7 @@
 //!
 //! Nothing here trusts a count or a length from a file: memory is set aside only for what the
 //! bytes that are really there can hold. Big sections are read through a window of
-//! [1 MiB](Section), never as a whole, so that reading an SRS takes no more memory than the SRS.
+//! 1 MiB, never as a whole, so that reading an SRS takes no more memory than the SRS.
 
 pub(crate) mod binfile;
 mod error;

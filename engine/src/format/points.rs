@@ -82,12 +82,15 @@ fn montgomery_element(bytes: &[u8]) -> Option<blst_fp> {
     below_modulus(&limbs).then_some(blst_fp { l: limbs })
 }
 
-/// Why bytes are no point.
+/// What is wrong with a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    NotCanonical,
-    NotOnCurve,
-    NotInSubgroup,
+    /// The bytes are not the one encoding of a point.
+    Encoding,
+    /// The curve equation does not hold.
+    Curve,
+    /// The point is not in the subgroup of prime order.
+    Subgroup,
 }
 
 /// A point of one of the two groups, as files hold it.
@@ -109,7 +112,7 @@ impl FilePoint for G1Affine {
         match encoding {
             Encoding::Montgomery => {
                 let element = |i: usize| montgomery_element(&bytes[i * BASE_BYTES..][..BASE_BYTES]);
-                let (x, y) = element(0).zip(element(1)).ok_or(Fault::NotCanonical)?;
+                let (x, y) = element(0).zip(element(1)).ok_or(Fault::Encoding)?;
                 let mut point = Self::identity();
                 *point.as_mut() = blst_p1_affine { x, y };
                 checked(point, point.is_on_curve().into())
@@ -133,7 +136,7 @@ impl FilePoint for G2Affine {
             Encoding::Montgomery => {
                 let element = |i: usize| montgomery_element(&bytes[i * BASE_BYTES..][..BASE_BYTES]);
                 let pair = |i: usize| Some(blst_fp2 { fp: [element(i)?, element(i + 1)?] });
-                let (x, y) = pair(0).zip(pair(2)).ok_or(Fault::NotCanonical)?;
+                let (x, y) = pair(0).zip(pair(2)).ok_or(Fault::Encoding)?;
                 let mut point = Self::identity();
                 *point.as_mut() = blst_p2_affine { x, y };
                 checked(point, point.is_on_curve().into())
@@ -152,7 +155,7 @@ impl FilePoint for G2Affine {
 fn checked<P: FilePoint>(point: P, on_curve: bool) -> Result<P, Fault> {
     match on_curve || bool::from(point.is_identity()) {
         true => Ok(point),
-        false => Err(Fault::NotOnCurve),
+        false => Err(Fault::Curve),
     }
 }
 
@@ -162,16 +165,16 @@ fn uncompressed<P>(bytes: &[u8], read: impl Fn(&[u8]) -> Option<P>) -> Result<P,
     const COMPRESSED: u8 = 0x80;
     const SIGN: u8 = 0x20;
     if bytes[0] & (COMPRESSED | SIGN) != 0 {
-        return Err(Fault::NotCanonical);
+        return Err(Fault::Encoding);
     }
     read(bytes).ok_or_else(|| {
         let canonical = bytes[0] >> 5 == 0 && bytes.chunks_exact(BASE_BYTES).all(below_modulus_be);
         let x = &bytes[..bytes.len() / 2];
         match canonical {
-            false => Fault::NotCanonical,
+            false => Fault::Encoding,
             // blst refuses x = 0 at once: no such point is in either subgroup.
-            true if x.iter().all(|&byte| byte == 0) => Fault::NotInSubgroup,
-            true => Fault::NotOnCurve,
+            true if x.iter().all(|&byte| byte == 0) => Fault::Subgroup,
+            true => Fault::Curve,
         }
     })
 }
@@ -184,9 +187,9 @@ fn below_modulus_be(element: &[u8]) -> bool {
 
 fn reason(fault: Fault, index: u64) -> Reason {
     match fault {
-        Fault::NotCanonical => Reason::NonCanonicalPoint { index },
-        Fault::NotOnCurve => Reason::PointNotOnCurve { index },
-        Fault::NotInSubgroup => Reason::PointNotInSubgroup { index },
+        Fault::Encoding => Reason::NonCanonicalPoint { index },
+        Fault::Curve => Reason::PointNotOnCurve { index },
+        Fault::Subgroup => Reason::PointNotInSubgroup { index },
     }
 }
 
@@ -340,7 +343,8 @@ mod tests {
     #[test]
     fn each_fault_has_its_reason_and_place() {
         let good = G1Affine::generator();
-        let cases: [(fn(&mut [u8]), Encoding, fn(&Reason) -> bool); 5] = [
+        type Case = (fn(&mut [u8]), Encoding, fn(&Reason) -> bool);
+        let cases: [Case; 5] = [
             (|b| b[1] ^= 1, Encoding::Montgomery, |r| matches!(r, Reason::PointNotOnCurve { index: 1 })),
             (|b| b[47] = 0xff, Encoding::Montgomery, |r| matches!(r, Reason::NonCanonicalPoint { index: 1 })),
             (|b| b.fill(0), Encoding::Montgomery, |r| matches!(r, Reason::PointAtInfinity { index: 1 })),

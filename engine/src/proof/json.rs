@@ -95,13 +95,13 @@ impl Fields<'_> {
         let decoded = match z {
             (true, _) => decode::<P>(coordinates),
             (_, true) => return Err(self.error(field, Reason::PointAtInfinity { index })),
-            _ => Err(Fault::NotCanonical),
+            _ => Err(Fault::Encoding),
         };
         let reason = match decoded {
             Ok(point) if point.in_subgroup() => return Ok(point),
-            Ok(_) | Err(Fault::NotInSubgroup) => Reason::PointNotInSubgroup { index },
-            Err(Fault::NotCanonical) => Reason::NonCanonicalPoint { index },
-            Err(Fault::NotOnCurve) => Reason::PointNotOnCurve { index },
+            Ok(_) | Err(Fault::Subgroup) => Reason::PointNotInSubgroup { index },
+            Err(Fault::Encoding) => Reason::NonCanonicalPoint { index },
+            Err(Fault::Curve) => Reason::PointNotOnCurve { index },
         };
         Err(self.error(field, reason))
     }
@@ -111,7 +111,7 @@ fn decode<P: FilePoint>(coordinates: &[&String]) -> Result<P, Fault> {
     let modulus = base_modulus();
     let mut bytes = Vec::with_capacity(P::BYTES);
     for coordinate in coordinates {
-        let value = decimal(coordinate).filter(|value| *value < modulus).ok_or(Fault::NotCanonical)?;
+        let value = decimal(coordinate).filter(|value| *value < modulus).ok_or(Fault::Encoding)?;
         let digits = value.to_bytes_be();
         bytes.resize(bytes.len() + BASE_BYTES - digits.len(), 0);
         bytes.extend(digits);
