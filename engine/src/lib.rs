@@ -12,14 +12,20 @@
 //! | [`core`] | the trait every proving core keeps, and the CPU core |
 //! | [`host`] | policies: `plugins.ron`, checks before loading, loading, instances |
 //! | [`interlock`] | the arbiter: locks, device bytes, and who may go on |
+//! | [`pipeline`] | the engine: threads that drive tasks through the arbiter |
+//! | [`report`] | what a run has to say for itself: JSON, text, timeline, trace |
+//! | [`cli`] | the `interlock` command |
 
 #![deny(missing_docs)]
 
 pub mod arith;
 pub mod circuit;
+pub mod cli;
 pub mod core;
 pub mod format;
 pub mod host;
 pub mod interlock;
+pub mod pipeline;
 pub mod proof;
+pub mod report;
 pub mod srs;

@@ -1,1 +1,5 @@
-fn main() {}
+//! The `interlock` program.
+
+fn main() -> std::process::ExitCode {
+    interlock_engine::cli::main()
+}

@@ -229,9 +229,3 @@ impl FormatError {
         Self { file: file.to_owned(), section: section.into(), offset, reason }
     }
 }
-
-impl miette::Diagnostic for FormatError {
-    fn help<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
-        Some(Box::new(self.reason.help()))
-    }
-}

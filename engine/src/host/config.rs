@@ -110,6 +110,12 @@ impl Default for Limits {
     }
 }
 
+impl From<Limits> for crate::interlock::Limits {
+    fn from(Limits { refusals, stall_ms }: Limits) -> Self {
+        Self { refusals, stall_ns: stall_ms.saturating_mul(1_000_000) }
+    }
+}
+
 /// Why a configuration was refused.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {fault}", place(.file, *.position))]

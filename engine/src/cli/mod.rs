@@ -1,0 +1,85 @@
+//! The `interlock` command: raw arguments in, exit code out.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+mod config;
+mod error;
+mod output;
+mod policy;
+mod prove;
+mod setup;
+mod verify;
+
+pub use error::{CliError, Exit};
+
+/// Groth16 (BLS12-381) proofs, scheduled by a plug-in policy.
+///
+/// Exit codes: 0 done; 1 a proof could not be made or does not verify; 2 wrong usage; 3 a bad input file;
+/// 4 a bad configuration or policy; 5 an output could not be written.
+#[derive(Debug, Parser)]
+#[command(name = "interlock", version)]
+pub struct Cli {
+    /// The configuration; found in the working directory or beside the program when left out
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make a proof for each witness, or for each chunk of a file
+    Prove(prove::ProveArgs),
+    /// Verify a proof
+    Verify(verify::VerifyArgs),
+    /// Make an SRS for development from a circuit
+    Setup(setup::SetupArgs),
+    /// Look at policies
+    #[command(subcommand)]
+    Policy(policy::PolicyCommand),
+    /// Print a completion script for a shell
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Runs the program with the arguments of the process.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(cli) {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            error.print();
+            error.exit.into()
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<Exit, CliError> {
+    let config = cli.config.as_deref();
+    match cli.command {
+        Command::Prove(args) => prove::run(config, args),
+        Command::Verify(args) => verify::run(&args),
+        Command::Setup(args) => setup::run(&args),
+        Command::Policy(command) => policy::run(config, &command),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "interlock", &mut std::io::stdout());
+            Ok(Exit::Done)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_argument_definitions_hold_together() {
+        Cli::command().debug_assert();
+    }
+}

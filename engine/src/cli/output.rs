@@ -1,0 +1,107 @@
+//! Output files: written whole or not at all, and named after what they are of.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use super::{CliError, Exit};
+
+/// Writes a file whole or not at all: into a temporary file beside it, then renamed over it.
+///
+/// # Errors
+/// [`Exit::Output`], with the path. The folder is made when it is not there.
+pub fn write_whole(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<&mut tempfile::NamedTempFile>) -> io::Result<()>,
+) -> Result<(), CliError> {
+    write_unnamed(path, write).map_err(|error| {
+        CliError::new(Exit::Output, format!("{}: cannot be written: {error}", path.display()))
+            .with_help("Check that the folder can be written and the disk is not full.")
+    })
+}
+
+fn write_unnamed(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<&mut tempfile::NamedTempFile>) -> io::Result<()>,
+) -> io::Result<()> {
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    fs::create_dir_all(folder)?;
+    let mut file = tempfile::Builder::new().permissions(permissions()).tempfile_in(folder)?;
+    let mut writer = BufWriter::new(&mut file);
+    write(&mut writer)?;
+    writer.flush()?;
+    drop(writer);
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// What `File::create` would give; temporary files are private otherwise.
+fn permissions() -> fs::Permissions {
+    use std::os::unix::fs::PermissionsExt;
+    fs::Permissions::from_mode(0o666)
+}
+
+/// The output file of each item: `base` itself for a single one, `base` with the item's name before the extension
+/// for several (`proof.json` becomes `proof.a.json`).
+///
+/// # Errors
+/// [`Exit::Usage`] when two items have the same name.
+pub fn names(base: &Path, items: &[String]) -> Result<Vec<PathBuf>, CliError> {
+    if items.len() == 1 {
+        return Ok(vec![base.to_owned()]);
+    }
+    let mut seen = HashMap::new();
+    for (index, item) in items.iter().enumerate() {
+        if let Some(first) = seen.insert(item, index) {
+            let message = format!(
+                "inputs {first} and {index} are both named \"{item}\": their outputs would be one file"
+            );
+            return Err(
+                CliError::new(Exit::Usage, message).with_help("Rename one, or prove them in two runs.")
+            );
+        }
+    }
+    let stem = base.file_stem().unwrap_or_default().to_string_lossy();
+    let name = |item: &String| match base.extension() {
+        Some(extension) => format!("{stem}.{item}.{}", extension.to_string_lossy()),
+        None => format!("{stem}.{item}"),
+    };
+    Ok(items.iter().map(|item| base.with_file_name(name(item))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strings(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn one_output_keeps_its_name_and_several_are_named_after_their_inputs() {
+        let base = Path::new("out/proof.json");
+        assert_eq!(names(base, &strings(&["a"])).expect("one"), [base]);
+        let several = names(base, &strings(&["a", "b.c"])).expect("two");
+        assert_eq!(several, [Path::new("out/proof.a.json"), Path::new("out/proof.b.c.json")]);
+        assert!(names(base, &strings(&["a", "b", "a"])).is_err());
+    }
+
+    #[test]
+    fn a_failed_write_leaves_what_was_there() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("sub/file");
+        write_whole(&path, |writer| writer.write_all(b"old")).expect("written");
+        let failed = write_whole(&path, |writer| {
+            writer.write_all(b"new")?;
+            Err(io::Error::other("disk gone"))
+        });
+        assert!(failed.is_err());
+        assert_eq!(fs::read(&path).expect("still there"), b"old");
+        assert_eq!(fs::read_dir(folder.path().join("sub")).expect("a folder").count(), 1);
+    }
+}

@@ -1,0 +1,229 @@
+//! `interlock prove`.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::ValueEnum;
+
+use super::{CliError, Exit, config};
+use crate::core::Core;
+use crate::format::PointCheck;
+use crate::host::{Config, PolicyLibrary};
+use crate::pipeline::{Engine, NoRecorder, Recorder};
+use crate::report::{self, CsvTimeline, RunReport, StatementReport};
+
+mod collect;
+mod signals;
+mod work;
+
+use collect::{Collected, Outputs, collect};
+use work::Work;
+
+/// Either `--r1cs`, an SRS (`--zkey` or `--params`) and witnesses, or `--file` for the built-in demonstration:
+/// knowledge of a file whose chunks have these SHA-256 digests, a proof for each chunk.
+#[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("statement").required(true).args(["r1cs", "file"])))]
+#[command(group(clap::ArgGroup::new("srs").args(["zkey", "params"])))]
+pub struct ProveArgs {
+    /// The circuit, as circom compiled it
+    #[arg(long, value_name = "FILE", requires_all = ["srs", "witness"])]
+    r1cs: Option<PathBuf>,
+    /// The SRS, as snarkjs made it
+    #[arg(long, value_name = "FILE", requires = "r1cs")]
+    zkey: Option<PathBuf>,
+    /// The SRS, in bellperson's layout
+    #[arg(long, value_name = "FILE")]
+    params: Option<PathBuf>,
+    /// The witnesses, as circom's calculator made them: a proof for each
+    #[arg(long, value_name = "FILE", num_args = 1.., requires = "r1cs")]
+    witness: Vec<PathBuf>,
+    /// The file whose chunks are proved; without --params an SRS for development is made first
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Bytes of a chunk; the last one is padded with zero bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 256, requires = "file",
+          value_parser = clap::value_parser!(u32).range(1..=16384))]
+    chunk_bytes: u32,
+
+    /// Where the proof goes; with several witnesses or chunks, the name of each comes before the extension
+    #[arg(long, value_name = "FILE")]
+    proof: PathBuf,
+    /// Where the public inputs go, likewise
+    #[arg(long, value_name = "FILE")]
+    public: PathBuf,
+    /// Also write the SRS's verifying key, as snarkjs's JSON
+    #[arg(long, value_name = "FILE")]
+    vkey: Option<PathBuf>,
+    /// How proofs are written
+    #[arg(long, value_enum, default_value_t = ProofFormat::Snarkjs)]
+    proof_format: ProofFormat,
+
+    /// The policy, instead of the configuration's
+    #[arg(long, value_name = "NAME")]
+    policy: Option<String>,
+    /// Device workers of each device, instead of the configuration's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    workers: Option<u32>,
+    /// Synthesis workers, instead of the configuration's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    synthesis_workers: Option<u32>,
+    /// Priority of this job: higher goes first at every gate
+    #[arg(long, value_name = "N", default_value_t = 0, allow_hyphen_values = true)]
+    priority: i32,
+    /// How the points of the SRS are checked
+    #[arg(long, value_enum, default_value_t = Check::Sampled)]
+    check: Check,
+
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+    /// Write a trace that Perfetto opens
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Write a CSV file with a line for each event
+    #[arg(long, value_name = "FILE")]
+    timeline: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ProofFormat {
+    /// snarkjs's JSON
+    Snarkjs,
+    /// bellperson's 192 bytes
+    Bellperson,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Check {
+    /// Every point is on the curve; a sample of each section is in the subgroup
+    Sampled,
+    /// Every point is on the curve and in the subgroup
+    Full,
+}
+
+impl From<Check> for PointCheck {
+    fn from(check: Check) -> Self {
+        match check {
+            Check::Sampled => PointCheck::Sampled,
+            Check::Full => PointCheck::Full,
+        }
+    }
+}
+
+pub fn run(explicit_config: Option<&Path>, args: ProveArgs) -> Result<Exit, CliError> {
+    let trace = args.trace.as_deref().map(create).transpose()?;
+    let _trace = report::start_logging(trace);
+    let config = with_overrides(config::load(explicit_config)?, &args);
+    let policy = PolicyLibrary::configured(&config, &config.policy)?;
+    let core = config::core(&config)?;
+    let names = work::names(&args)?;
+    let outputs = Outputs::new(&args, &names)?;
+    let loading = Instant::now();
+    let work = Work::load(&args)?;
+    let load_ns = loading.elapsed().as_nanos() as u64;
+    if let Some(path) = &args.vkey {
+        work.write_vkey(path)?;
+    }
+
+    let timeline =
+        args.timeline.as_deref().map(create).transpose()?.map(|file| Arc::new(CsvTimeline::new(file)));
+    let recorder: Arc<dyn Recorder> = match &timeline {
+        Some(timeline) => timeline.clone(),
+        None => Arc::new(NoRecorder),
+    };
+    let engine = start(&config, core.clone(), policy, recorder)?;
+    let signals = signals::stop_on_signal(engine.stop_handle())?;
+    let begun = Instant::now();
+    let handle = engine.submit(work.job(args.priority))?;
+    let collected = collect(&handle, &names, &outputs);
+    let wall_ns = begun.elapsed().as_nanos() as u64;
+    let key = work.key();
+    let run = RunReport {
+        schema: RunReport::SCHEMA,
+        core: core.name(),
+        policy: config.policy.clone(),
+        workers_per_device: config.workers_per_device,
+        synthesis_workers: config.synthesis_workers,
+        priority: args.priority,
+        verified: config.verify_proofs,
+        statement: StatementReport::of(&key),
+        plan: core.plan(&key).into(),
+        proofs: collected.lines.iter().filter(|line| line.error.is_none()).count(),
+        failed: collected.lines.iter().filter(|line| line.error.is_some()).count(),
+        interrupted: signals.interrupted(),
+        load_ns,
+        wall_ns,
+        partitions: collected.lines.clone(),
+        devices: engine.devices(),
+    };
+    drop(engine);
+    if let Some(timeline) = timeline {
+        timeline.finish().map_err(|error| {
+            CliError::new(Exit::Output, format!("the timeline could not be written: {error}"))
+        })?;
+    }
+    print(&run, args.json);
+    exit(&run, &collected)
+}
+
+/// The configuration with what the command line says on top.
+fn with_overrides(mut config: Config, args: &ProveArgs) -> Config {
+    if let Some(policy) = &args.policy {
+        config.policy.clone_from(policy);
+    }
+    if let Some(workers) = args.workers {
+        config.workers_per_device = workers as usize;
+    }
+    if let Some(workers) = args.synthesis_workers {
+        config.synthesis_workers = workers as usize;
+    }
+    config
+}
+
+fn start(
+    config: &Config,
+    core: Arc<dyn Core>,
+    policy: PolicyLibrary,
+    recorder: Arc<dyn Recorder>,
+) -> Result<Engine, CliError> {
+    let engine = Engine::builder(core)
+        .policy(policy)
+        .workers_per_device(config.workers_per_device as u32)
+        .synthesis_workers(config.synthesis_workers as u32)
+        .verify_proofs(config.verify_proofs)
+        .limits(config.limits.into())
+        .recorder(recorder)
+        .start()?;
+    Ok(engine)
+}
+
+fn create(path: &Path) -> Result<File, CliError> {
+    File::create(path).map_err(|error| {
+        CliError::new(Exit::Output, format!("{}: cannot be written: {error}", path.display()))
+            .with_help("The folder must exist and be writable.")
+    })
+}
+
+fn print(run: &RunReport, json: bool) {
+    if json {
+        println!("{}", serde_json::to_string_pretty(run).expect("the report is plain data"));
+    } else {
+        print!("{}", report::render(run));
+    }
+}
+
+/// An interrupted run that finished what it had begun is done; one with failures is not.
+fn exit(run: &RunReport, collected: &Collected) -> Result<Exit, CliError> {
+    if run.interrupted {
+        eprintln!("interrupted: {} partitions were not begun", collected.cancelled);
+    }
+    Ok(if collected.failed > 0 {
+        collected.worst
+    } else if collected.cancelled > 0 && !run.interrupted {
+        Exit::NotProved
+    } else {
+        Exit::Done
+    })
+}

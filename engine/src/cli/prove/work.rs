@@ -1,0 +1,163 @@
+//! What is to be proved: circuit, SRS and where the witnesses come from.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::ProveArgs;
+use crate::circuit::file_chunk::FileChunk;
+use crate::circuit::{bellpepper, r1cs, wtns};
+use crate::cli::output::write_whole;
+use crate::cli::setup::development_srs;
+use crate::cli::{CliError, Exit};
+use crate::core::ProvingKey;
+use crate::format::Input;
+use crate::pipeline::Job;
+use crate::proof::vkey;
+use crate::srs::{params, zkey};
+
+/// A statement and its witnesses, ready to become a job.
+pub struct Work {
+    key: Arc<ProvingKey>,
+    source: Source,
+}
+
+enum Source {
+    /// A file for each witness.
+    Witnesses(Vec<PathBuf>),
+    /// A file, cut into chunks.
+    Chunks { file: Arc<File>, count: u64, chunk_bytes: usize },
+}
+
+/// What each partition is called: the stem of its witness file, or the number of its chunk.
+pub fn names(args: &ProveArgs) -> Result<Vec<String>, CliError> {
+    let Some(file) = &args.file else {
+        let stem =
+            |path: &PathBuf| path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        return Ok(args.witness.iter().map(stem).collect());
+    };
+    let count = chunk_count(file, &open(file)?, args.chunk_bytes)?;
+    let width = (count - 1).to_string().len();
+    Ok((0..count).map(|index| format!("{index:0width$}")).collect())
+}
+
+impl Work {
+    /// Reads circuit and SRS, and holds them against each other.
+    pub fn load(args: &ProveArgs) -> Result<Self, CliError> {
+        match (&args.file, &args.r1cs) {
+            (Some(file), _) => Self::chunks(args, file),
+            (None, Some(circuit)) => Self::witnesses(args, circuit),
+            (None, None) => Err(CliError::new(Exit::Usage, "neither --r1cs nor --file was given")),
+        }
+    }
+
+    fn witnesses(args: &ProveArgs, circuit: &Path) -> Result<Self, CliError> {
+        let circuit = r1cs::read(&Input::open(circuit)?)?;
+        let check = args.check.into();
+        let srs = match (&args.zkey, &args.params) {
+            (Some(path), _) => zkey::read(&Input::open(path)?, &circuit, check)?,
+            (None, Some(path)) => params::read(&Input::open(path)?, &circuit, check)?,
+            (None, None) => return Err(CliError::new(Exit::Usage, "neither --zkey nor --params was given")),
+        };
+        Ok(Self {
+            key: Arc::new(ProvingKey { circuit, srs }),
+            source: Source::Witnesses(args.witness.clone()),
+        })
+    }
+
+    fn chunks(args: &ProveArgs, path: &Path) -> Result<Self, CliError> {
+        let chunk_bytes = args.chunk_bytes as usize;
+        let file = open(path)?;
+        let count = chunk_count(path, &file, args.chunk_bytes)?;
+        let circuit = bellpepper::record(FileChunk::shape(chunk_bytes))?;
+        let srs = match &args.params {
+            Some(path) => params::read(&Input::open(path)?, &circuit, args.check.into())?,
+            None => development_srs(&circuit)?,
+        };
+        Ok(Self {
+            key: Arc::new(ProvingKey { circuit, srs }),
+            source: Source::Chunks { file: Arc::new(file), count, chunk_bytes },
+        })
+    }
+
+    /// Circuit and SRS.
+    pub fn key(&self) -> Arc<ProvingKey> {
+        self.key.clone()
+    }
+
+    /// Writes the verifying key as snarkjs's JSON.
+    pub fn write_vkey(&self, path: &Path) -> Result<(), CliError> {
+        write_whole(path, |writer| writer.write_all(vkey::to_json(&self.key.srs.vk).as_bytes()))
+    }
+
+    /// The job. Witnesses are read or computed when their turn comes, so that not all are in memory at once
+    /// and a bad one fails its own partition only.
+    pub fn job(&self, priority: i32) -> Job {
+        let mut job = Job::new(self.key.clone()).with_priority(priority);
+        match &self.source {
+            Source::Witnesses(paths) => {
+                for path in paths.clone() {
+                    job.push_synthesis(move || Ok(wtns::read(&Input::open(&path)?)?));
+                }
+            }
+            Source::Chunks { file, count, chunk_bytes } => {
+                for index in 0..*count {
+                    let (file, key, chunk_bytes) = (file.clone(), self.key.clone(), *chunk_bytes);
+                    job.push_synthesis(move || {
+                        let chunk = read_chunk(&file, index, chunk_bytes)?;
+                        let circuit = FileChunk::new(&chunk, chunk_bytes)?;
+                        Ok(bellpepper::synthesize_witness_for(&key.circuit, circuit)?)
+                    });
+                }
+            }
+        }
+        job
+    }
+}
+
+fn open(path: &Path) -> Result<File, CliError> {
+    File::open(path).map_err(|error| unreadable(path, &error))
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> CliError {
+    CliError::new(Exit::Input, format!("{}: cannot be read: {error}", path.display()))
+}
+
+/// How many chunks a file has.
+fn chunk_count(path: &Path, file: &File, chunk_bytes: u32) -> Result<u64, CliError> {
+    let metadata = file.metadata().map_err(|error| unreadable(path, &error))?;
+    if !metadata.is_file() {
+        return Err(CliError::new(Exit::Input, format!("{}: not a regular file", path.display())));
+    }
+    match metadata.len().div_ceil(u64::from(chunk_bytes)) {
+        0 => Err(CliError::new(
+            Exit::Input,
+            format!("{}: the file is empty, there is nothing to prove", path.display()),
+        )),
+        count if count > u64::from(u32::MAX) => {
+            let message = format!("{}: {count} chunks are more than a job takes", path.display());
+            Err(CliError::new(Exit::Input, message).with_help("Raise --chunk-bytes."))
+        }
+        count => Ok(count),
+    }
+}
+
+/// One chunk, shorter at the end of the file.
+fn read_chunk(file: &File, index: u64, chunk_bytes: usize) -> io::Result<Vec<u8>> {
+    let mut chunk = Vec::with_capacity(chunk_bytes);
+    let mut at = index * chunk_bytes as u64;
+    while chunk.len() < chunk_bytes {
+        let mut buffer = [0; 4096];
+        let wanted = buffer.len().min(chunk_bytes - chunk.len());
+        match file.read_at(&mut buffer[..wanted], at)? {
+            0 => break,
+            read => {
+                chunk.extend_from_slice(&buffer[..read]);
+                at += read as u64;
+            }
+        }
+    }
+    Ok(chunk)
+}

@@ -1,0 +1,31 @@
+//! The pipeline: threads that drive tasks through the arbiter.
+//!
+//! ```text
+//! submit -> [orders] -> synthesis workers -> [a queue per device] -> device workers -> outcomes
+//!                                                                     |        ^
+//!                                                       event: arrived, ended  | turn
+//!                                                                     v        |
+//!                                                               seat (arbiter + policy)
+//! ```
+//!
+//! A *job* is partitions of one circuit. A *synthesis worker* makes the witness of a partition; a
+//! *device worker* takes the ready task and drives it through Prepare, Stage, Compute and Finish,
+//! asking its device's *seat* at every gate. All queues are by priority.
+//!
+//! A task that fails is tried once more with inline staging, then on the fallback core where there is one, and
+//! then fails with all causes. Every partition ends in exactly one [`PartitionOutcome`].
+
+mod engine;
+mod job;
+mod queue;
+mod seat;
+mod synthesis;
+mod timeline;
+mod worker;
+
+pub use engine::{DeviceReport, Engine, EngineBuilder, EngineError, StopHandle};
+pub use job::{
+    AttemptError, Job, JobHandle, PartitionOutcome, PartitionReport, Proved, StageReport, SynthesisError,
+    TaskError,
+};
+pub use timeline::{NoRecorder, Recorder, TimelineEvent, TimelineKind};

@@ -1,0 +1,356 @@
+//! The seat of a device: its arbiter, the policy in it, and the threads that wait for a turn.
+//!
+//! All that decides is in the arbiter, which knows no threads. A seat turns its commands into turns for
+//! waiting workers, gives it the time, and puts another policy in when the arbiter has drained.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use interlock_policy_api::{DeviceView, Request, Stage, Strided, least_loaded};
+use parking_lot::{Condvar, Mutex};
+
+use super::timeline::{Recorder, TimelineEvent, TimelineKind};
+use crate::core::Core;
+use crate::host::{LoadError, LoadedPolicy, PolicyLibrary};
+use crate::interlock::{
+    Arbiter, ArbiterConfig, Command, Counters, Event, EventError, Outcome, Quarantine, Snapshot, TaskId,
+    TaskSpec,
+};
+
+/// The engine's clock: nanoseconds since it started.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock(Instant);
+
+impl Clock {
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    pub fn now_ns(self) -> u64 {
+        self.0.elapsed().as_nanos() as u64
+    }
+
+    fn instant(self, ns: u64) -> Instant {
+        self.0 + Duration::from_nanos(ns)
+    }
+}
+
+/// Permission to run a stage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Turn {
+    pub stage: Stage,
+    pub inline: bool,
+    pub waited_ns: u64,
+    pub locks: Vec<String>,
+}
+
+/// Whose task it is, for the timeline.
+#[derive(Clone, Copy, Debug)]
+struct Owner {
+    job: u64,
+    partition: u32,
+    worker: u32,
+}
+
+/// One device with its arbiter and its policy.
+pub(super) struct Seat {
+    pub core: Arc<dyn Core>,
+    /// Index of the device in its core.
+    pub device_in_core: usize,
+    /// Index of the seat in the engine.
+    device: u32,
+    workers: u32,
+    clock: Clock,
+    recorder: Arc<dyn Recorder>,
+    fallback: PolicyLibrary,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    arbiter: Arbiter,
+    policy: LoadedPolicy,
+    /// Who takes the seat when the arbiter has drained.
+    next: Option<LoadedPolicy>,
+    turns: HashMap<TaskId, Turn>,
+    owners: HashMap<TaskId, Owner>,
+    quarantine: Option<Quarantine>,
+}
+
+/// What a seat has to say for a report.
+#[derive(Clone, Debug)]
+pub(super) struct SeatReport {
+    pub policy: String,
+    pub counters: Counters,
+    pub quarantine: Option<Quarantine>,
+    pub policy_stats: Vec<(String, u64)>,
+}
+
+pub(super) struct SeatConfig {
+    pub core: Arc<dyn Core>,
+    pub device_in_core: usize,
+    pub device: u32,
+    pub workers: u32,
+    pub limits: crate::interlock::Limits,
+    pub clock: Clock,
+    pub recorder: Arc<dyn Recorder>,
+}
+
+impl Seat {
+    pub fn new(
+        config: SeatConfig,
+        library: &PolicyLibrary,
+        fallback: PolicyLibrary,
+    ) -> Result<Self, LoadError> {
+        let SeatConfig { core, device_in_core, device, workers, limits, clock, recorder } = config;
+        let capacity_bytes = core.devices()[device_in_core].capacity_bytes;
+        let arbiter_config = ArbiterConfig { device, capacity_bytes, workers, limits };
+        let state = State {
+            arbiter: Arbiter::new(arbiter_config, library.locks().clone()),
+            policy: library.instantiate()?,
+            next: None,
+            turns: HashMap::new(),
+            owners: HashMap::new(),
+            quarantine: None,
+        };
+        Ok(Self {
+            core,
+            device_in_core,
+            device,
+            workers,
+            clock,
+            recorder,
+            fallback,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        })
+    }
+
+    pub fn device(&self) -> u32 {
+        self.device
+    }
+
+    pub fn workers(&self) -> u32 {
+        self.workers
+    }
+
+    /// Bytes that tasks may hold at once.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.core.devices()[self.device_in_core].capacity_bytes
+    }
+
+    pub fn device_view(&self) -> DeviceView {
+        self.state.lock().arbiter.device_view()
+    }
+
+    /// Asks the policy in this seat where a task should go. A choice that cannot be followed is written
+    /// down and replaced by the least loaded device.
+    pub fn place(&self, request: &Request, devices: &[DeviceView]) -> usize {
+        let choice = self.state.lock().policy.place(request, devices);
+        let choice = choice.unwrap_or_else(|error| {
+            tracing::warn!(job = request.job, partition = request.partition, %error, "placement refused");
+            least_loaded(Strided::new(devices))
+        });
+        choice as usize
+    }
+
+    pub fn report(&self) -> SeatReport {
+        let mut state = self.state.lock();
+        SeatReport {
+            policy: state.policy.library().name().to_owned(),
+            counters: state.arbiter.counters().clone(),
+            quarantine: state.quarantine,
+            policy_stats: state.policy.stats().unwrap_or_default(),
+        }
+    }
+
+    pub fn snapshot(&self) -> Snapshot {
+        self.state.lock().arbiter.snapshot()
+    }
+
+    /// Drains the device and then seats `policy`.
+    pub fn switch(&self, policy: LoadedPolicy) {
+        let mut state = self.state.lock();
+        state.next = Some(policy);
+        self.step_known(&mut state, Event::Drain);
+        self.changed.notify_all();
+    }
+
+    /// Brings a task to the device.
+    pub fn arrive(&self, spec: TaskSpec, worker: u32) -> Result<(), EventError> {
+        let owner = Owner { job: spec.job, partition: spec.partition, worker };
+        let task = spec.task;
+        let mut state = self.state.lock();
+        state.owners.insert(task, owner);
+        self.record(self.event(TimelineKind::Arrived, Some((task, owner))));
+        let result = self.step(&mut state, Event::Arrived(spec));
+        if result.is_err() {
+            state.owners.remove(&task);
+        }
+        self.changed.notify_all();
+        result
+    }
+
+    /// Waits until the task may run a stage. `None` when it was cancelled instead.
+    pub fn wait_turn(&self, task: TaskId) -> Option<Turn> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(turn) = state.turns.remove(&task) {
+                return Some(turn);
+            }
+            if !state.owners.contains_key(&task) {
+                return None;
+            }
+            let Some(deadline) = state.arbiter.next_deadline() else {
+                self.changed.wait(&mut state);
+                continue;
+            };
+            if self.changed.wait_until(&mut state, self.clock.instant(deadline)).timed_out()
+                && state.arbiter.next_deadline().is_some_and(|due| due <= self.clock.now_ns())
+            {
+                self.step_known(&mut state, Event::Tick);
+                self.changed.notify_all();
+            }
+        }
+    }
+
+    /// Says how the stage that the task ran has ended.
+    pub fn end_stage(&self, task: TaskId, stage: Stage, ran_ns: u64, failure: Option<(Outcome, String)>) {
+        let mut state = self.state.lock();
+        let owner = state.owners.get(&task).map(|owner| (task, *owner));
+        let (outcome, kind, detail) = match failure {
+            None => (Outcome::Done, TimelineKind::Ended, String::new()),
+            Some((outcome, detail)) => (outcome, TimelineKind::Failed, detail),
+        };
+        let event = self.event(kind, owner);
+        self.record(TimelineEvent { stage: stage.name(), duration_ns: Some(ran_ns), detail, ..event });
+        self.step_known(&mut state, Event::StageEnded { task, outcome });
+        self.changed.notify_all();
+    }
+
+    /// Gives up the tasks of a job that wait at a gate.
+    pub fn cancel(&self, job: u64) {
+        let mut state = self.state.lock();
+        let tasks: Vec<TaskId> =
+            state.owners.iter().filter(|(_, owner)| owner.job == job).map(|(task, _)| *task).collect();
+        for task in tasks {
+            self.step_known(&mut state, Event::Cancelled { task });
+        }
+        self.changed.notify_all();
+    }
+
+    /// An event the driver makes itself: the arbiter refusing it would be a fault of this module.
+    fn step_known(&self, state: &mut State, event: Event) {
+        if let Err(error) = self.step(state, event) {
+            tracing::error!(device = self.device, %error, "the arbiter refused an event of its driver");
+        }
+    }
+
+    /// Feeds the arbiter and carries out what it answers.
+    fn step(&self, state: &mut State, event: Event) -> Result<(), EventError> {
+        let mut commands = state.arbiter.step(self.clock.now_ns(), event, &mut state.policy)?;
+        loop {
+            let drained = commands.contains(&Command::Drained);
+            for command in commands {
+                self.carry_out(state, command);
+            }
+            if !drained {
+                return Ok(());
+            }
+            let policy = state.next.take().unwrap_or_else(|| self.fallback_policy());
+            let (name, table) = (policy.library().name().to_owned(), policy.library().locks().clone());
+            let event = self.event(TimelineKind::Seated, None);
+            self.record(TimelineEvent { detail: name.clone(), ..event });
+            tracing::info!(device = self.device, policy = name, "policy seated");
+            // Dropping the old instance runs its code once more: the host catches what it does.
+            state.policy = policy;
+            commands = state.arbiter.step(self.clock.now_ns(), Event::Installed(table), &mut state.policy)?;
+        }
+    }
+
+    fn fallback_policy(&self) -> LoadedPolicy {
+        self.fallback.instantiate().expect("the linked fallback takes no options")
+    }
+
+    fn carry_out(&self, state: &mut State, command: Command) {
+        let owner = |task: TaskId| state.owners.get(&task).map(|owner| (task, *owner));
+        match command {
+            Command::Run { task, stage, inline, held_bytes, locks, waited_ns } => {
+                self.record(TimelineEvent {
+                    stage: stage.name(),
+                    duration_ns: Some(waited_ns),
+                    bytes: Some(held_bytes),
+                    locks: locks.join("+"),
+                    detail: if inline { "inline staging".into() } else { String::new() },
+                    ..self.event(TimelineKind::Entered, owner(task))
+                });
+                state.turns.insert(task, Turn { stage, inline, waited_ns, locks });
+            }
+            Command::Skipped { task } => {
+                self.record(self.event(TimelineKind::Skipped, owner(task)));
+            }
+            Command::Freed { task, locks, bytes } => self.record(TimelineEvent {
+                bytes: Some(bytes),
+                locks: locks.join("+"),
+                ..self.event(TimelineKind::Freed, owner(task))
+            }),
+            Command::Refused { task, gate, refusal } => {
+                tracing::warn!(device = self.device, task = task.0, %gate, ?refusal, "verdict refused");
+                self.record(TimelineEvent {
+                    stage: gate.name(),
+                    detail: format!("{refusal:?}"),
+                    ..self.event(TimelineKind::Refused, owner(task))
+                });
+            }
+            Command::Left { task } => {
+                self.record(self.event(TimelineKind::Left, owner(task)));
+                state.owners.remove(&task);
+            }
+            Command::Quarantined(reason) => self.quarantined(state, reason),
+            // The loop in `step` seats the next policy.
+            Command::Drained => {}
+        }
+    }
+
+    fn quarantined(&self, state: &mut State, reason: Quarantine) {
+        let dump = serde_json::to_string(&state.arbiter.snapshot()).unwrap_or_default();
+        tracing::error!(
+            device = self.device,
+            policy = state.policy.library().name(),
+            ?reason,
+            fallback = self.fallback.name(),
+            %dump,
+            "policy quarantined"
+        );
+        state.quarantine = Some(reason);
+        state.next = Some(self.fallback_policy());
+        self.record(TimelineEvent {
+            detail: format!("{}: {reason:?}", state.policy.library().name()),
+            ..self.event(TimelineKind::Quarantined, None)
+        });
+    }
+
+    /// Under the seat's lock, so that the events of a task are written in their order.
+    fn record(&self, event: TimelineEvent) {
+        self.recorder.record(&event);
+    }
+
+    fn event(&self, event: TimelineKind, owner: Option<(TaskId, Owner)>) -> TimelineEvent {
+        TimelineEvent {
+            at_ns: self.clock.now_ns(),
+            event,
+            core: self.core.name(),
+            device: Some(self.device),
+            worker: owner.map(|(_, owner)| owner.worker),
+            job: owner.map(|(_, owner)| owner.job),
+            partition: owner.map(|(_, owner)| owner.partition),
+            task: owner.map(|(task, _)| task.0),
+            stage: None,
+            duration_ns: None,
+            bytes: None,
+            locks: String::new(),
+            detail: String::new(),
+        }
+    }
+}

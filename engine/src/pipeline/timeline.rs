@@ -1,0 +1,78 @@
+//! What happened, event by event, each attributable to a job, a partition, a worker and a device.
+
+use serde::Serialize;
+
+/// The kinds of event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TimelineKind {
+    /// A witness was made; `duration_ns` long.
+    Synthesized,
+    /// A device worker took the task to its device.
+    Arrived,
+    /// The task entered `stage` after `duration_ns` at its gate.
+    Entered,
+    /// `stage` ended after `duration_ns`.
+    Ended,
+    /// `stage` failed after `duration_ns`; `detail` says why.
+    Failed,
+    /// The policy let the task skip Stage.
+    Skipped,
+    /// The task gave back `locks` and `bytes`.
+    Freed,
+    /// A verdict about the task at the gate of `stage` was refused; `detail` says why.
+    Refused,
+    /// The task left the device.
+    Left,
+    /// The proof was verified; `duration_ns` long.
+    Verified,
+    /// The policy of the device was quarantined; `detail` says why.
+    Quarantined,
+    /// Another policy took the seat; `detail` names it.
+    Seated,
+}
+
+/// One event. Columns that do not apply are empty.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TimelineEvent {
+    /// Nanoseconds since the engine started.
+    pub at_ns: u64,
+    /// What happened.
+    pub event: TimelineKind,
+    /// Which core.
+    pub core: &'static str,
+    /// Index of the device.
+    pub device: Option<u32>,
+    /// Index of the worker on its device (or among the synthesis workers).
+    pub worker: Option<u32>,
+    /// Number of the job.
+    pub job: Option<u64>,
+    /// Index of the partition in its job.
+    pub partition: Option<u32>,
+    /// Number of the task: a retry is a new one.
+    pub task: Option<u64>,
+    /// Which stage.
+    pub stage: Option<&'static str>,
+    /// How long, in nanoseconds.
+    pub duration_ns: Option<u64>,
+    /// Device bytes.
+    pub bytes: Option<u64>,
+    /// Names of locks, separated by `+`.
+    pub locks: String,
+    /// Whatever else there is to say.
+    pub detail: String,
+}
+
+/// Takes events as they happen. Called from all workers: be quick.
+pub trait Recorder: Send + Sync {
+    /// Takes one event. Events of one task come in order; others may interleave.
+    fn record(&self, event: &TimelineEvent);
+}
+
+/// Records nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct NoRecorder;
+
+impl Recorder for NoRecorder {
+    fn record(&self, _event: &TimelineEvent) {}
+}

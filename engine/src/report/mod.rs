@@ -1,0 +1,11 @@
+//! What a run has to say for itself: the JSON report, the text for people, the timeline and the trace.
+
+mod run;
+mod text;
+mod timeline;
+mod trace;
+
+pub use run::{PartitionLine, RunReport, StatementReport};
+pub use text::render;
+pub use timeline::CsvTimeline;
+pub use trace::{TraceGuard, start_logging};

@@ -1,0 +1,6 @@
+//! The `interlock` program as people run it: real files in, real files out, exit codes.
+
+mod bad_input;
+mod prove;
+mod signals;
+mod support;
