@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             report.partition,
             report.compute.run_ns as f64 / 1e6,
             report.compute.wait_ns as f64 / 1e6,
-            !report.skipped_stage,
+            !report.staged_inline,
         );
     }
     for device in engine.devices() {

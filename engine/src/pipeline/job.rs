@@ -201,8 +201,8 @@ pub struct PartitionReport {
     pub worker: u32,
     /// Attempts made.
     pub attempts: u32,
-    /// Whether the policy let the task skip Stage.
-    pub skipped_stage: bool,
+    /// Whether the data was placed inside Compute: the policy skipped Stage, or it was a retry.
+    pub staged_inline: bool,
     /// Nanoseconds to make the witness.
     pub synthesis_ns: u64,
     /// Nanoseconds between the witness and a free device worker.

@@ -228,10 +228,12 @@ impl Attempt<'_> {
                 report.lock_wait_ns.clear();
             }
             Stage::STAGE => report.stage = stage,
-            Stage::COMPUTE => report.compute = stage,
+            Stage::COMPUTE => {
+                report.compute = stage;
+                report.staged_inline = turn.inline;
+            }
             _ => report.finish = stage,
         }
-        report.skipped_stage = turn.inline;
         for lock in &turn.locks {
             *report.lock_wait_ns.entry(lock.clone()).or_default() += turn.waited_ns;
         }

@@ -66,7 +66,7 @@ fn a_failed_task_is_tried_again_inline() {
         let attempts: u32 = outcomes.iter().map(|outcome| outcome.report.attempts).sum();
         assert_eq!(attempts, 4, "{fault:?}");
         let retried = outcomes.iter().find(|outcome| outcome.report.attempts == 2).expect("one was");
-        assert!(retried.report.skipped_stage);
+        assert!(retried.report.staged_inline);
     }
 }
 
