@@ -59,8 +59,11 @@ extern "C" fn create<P: Policy>(options: RStr<'_>) -> RResult<Instance, RString>
         Ok(Ok(policy)) => RResult::ROk(Instance(Box::into_raw(Box::new(policy)).cast())),
         Ok(Err(reason)) => RResult::RErr(reason.into()),
         Err(payload) => {
+            let said = payload.downcast_ref::<&str>().copied();
+            let said = said.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+            let reason = format!("the policy panicked: {}", said.unwrap_or("no message"));
             core::mem::forget(payload);
-            RResult::RErr("the policy panicked while it was created".into())
+            RResult::RErr(reason.into())
         }
     }
 }
@@ -148,6 +151,10 @@ unsafe extern "C" fn destroy<P: Policy>(instance: Instance) -> Status {
 #[macro_export]
 macro_rules! export_policy {
     ($policy:ty) => {
+        // With `panic = "abort"` a panic of the policy would end the engine.
+        #[cfg(not(panic = "unwind"))]
+        ::core::compile_error!("a policy must be built with panic = \"unwind\"");
+
         const _: () = {
             #[used]
             #[unsafe(link_section = ".interlock.manifest")]

@@ -56,6 +56,22 @@
 //! # fn main() {}
 //! ```
 //!
+//! # Building and using it
+//!
+//! The crate's `Cargo.toml` needs this; `rlib` is there for its tests, and for programs that link the policy:
+//!
+//! ```toml
+//! [lib]
+//! crate-type = ["cdylib", "rlib"]
+//!
+//! [dependencies]
+//! interlock-policy-api = "1"
+//! ```
+//!
+//! `cargo build --release` makes `libNAME.so`; `interlock policy inspect libNAME.so` shows its manifest without running
+//! it; an entry in `plugins.ron` makes it known: `(name: "small-first", library: "path/to/libNAME.so")`. The
+//! [`testing`] module has requests and views for unit tests.
+//!
 //! # Versions
 //!
 //! [`abi::ABI_MAJOR`] and [`abi::ABI_MINOR`] are the version of the boundary. Fields, functions, flags and stages

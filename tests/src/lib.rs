@@ -2,4 +2,5 @@
 
 pub mod fixtures;
 pub mod fuzz;
+pub mod libraries;
 pub mod prove;

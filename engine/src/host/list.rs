@@ -33,7 +33,7 @@ pub enum PolicyStatus {
         /// Names of the hooks it has beyond `decide`.
         hooks: Vec<&'static str>,
         /// What it says about itself.
-        manifest: ManifestDoc,
+        manifest: Box<ManifestDoc>,
     },
     /// It would be refused.
     Refused {
@@ -48,7 +48,7 @@ pub fn list(config: &Config) -> Vec<PolicyEntry> {
     let mut entries: Vec<_> = config.policies.iter().map(|policy| configured(config, policy)).collect();
     if config.policy(FALLBACK).is_none() {
         let library = PolicyLibrary::fallback();
-        let manifest = library.manifest().clone();
+        let manifest = Box::new(library.manifest().clone());
         let hooks = manifest.capabilities.names();
         entries.push(PolicyEntry {
             name: FALLBACK.to_owned(),
@@ -66,7 +66,7 @@ fn configured(config: &Config, policy: &PolicyConfig) -> PolicyEntry {
             hooks: verified.manifest().capabilities.names(),
             file: Some(verified.file),
             sha256: Some(verified.sha256),
-            manifest: verified.facts.manifest,
+            manifest: Box::new(verified.facts.manifest),
         },
         Err(error) => PolicyStatus::Refused { error: error.to_string() },
     };

@@ -16,9 +16,9 @@ use crate::interlock::{LockTable, LockTableError};
 
 /// Why a policy could not be had.
 #[derive(Debug, thiserror::Error)]
-#[error("policy library {}: {fault}", .file.display())]
+#[error("{}{fault}", subject(.file, .fault))]
 pub struct LoadError {
-    /// The library.
+    /// The library; of a policy that is not configured, the configuration file, or nothing without one.
     pub file: PathBuf,
     /// What is wrong with it.
     pub fault: LoadFault,
@@ -101,6 +101,14 @@ pub enum LoadFault {
         /// What the policy said.
         reason: String,
     },
+}
+
+fn subject(file: &Path, fault: &LoadFault) -> String {
+    match fault {
+        LoadFault::UnknownPolicy { .. } if file.as_os_str().is_empty() => String::new(),
+        LoadFault::UnknownPolicy { .. } => format!("{}: ", file.display()),
+        _ => format!("policy library {}: ", file.display()),
+    }
 }
 
 fn list(places: &[PathBuf]) -> String {

@@ -182,3 +182,24 @@ impl std::fmt::Debug for LoadedPolicy {
         f.debug_struct("LoadedPolicy").field("library", &self.library).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_may_go_to_the_thread_that_asks_it() {
+        fn sent<T: Send>(_: &T) {}
+        fn shared<T: Send + Sync>(_: &T) {}
+        let library = PolicyLibrary::fallback();
+        shared(&library);
+        sent(&library.instantiate().expect("the fallback has no options"));
+    }
+
+    #[test]
+    fn a_status_nobody_knows_is_no_answer() {
+        assert_eq!(answered(Status(2)), Err(PolicyFault::Unreachable));
+        assert_eq!(answered(Status::PANICKED), Err(PolicyFault::Panicked));
+        assert_eq!(answered(Status::OK), Ok(()));
+    }
+}

@@ -15,9 +15,9 @@ impl Position {
     /// The first character of a file.
     pub const START: Position = Position { line: 1, column: 1 };
 
-    /// The place `offset` bytes into `source`.
+    /// The place `offset` bytes into `source`, which has a character there.
     pub(super) fn at_offset(source: &str, offset: usize) -> Position {
-        let before = &source[..source.floor_char_boundary(offset)];
+        let before = source.get(..offset).unwrap_or(source);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         Position {
             line: before.bytes().filter(|byte| *byte == b'\n').count() + 1,
