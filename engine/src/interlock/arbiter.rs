@@ -137,6 +137,16 @@ impl Arbiter {
         }
     }
 
+    /// The tasks that are inside a stage.
+    pub fn running(&self) -> impl Iterator<Item = TaskId> {
+        self.tasks.values().filter(|task| task.is_running()).map(|task| task.spec.task)
+    }
+
+    /// The tasks that stand at a gate.
+    pub fn waiting(&self) -> impl Iterator<Item = TaskId> {
+        self.tasks.values().filter(|task| !task.is_running()).map(|task| task.spec.task)
+    }
+
     /// Whether no task is here.
     pub fn is_idle(&self) -> bool {
         self.tasks.is_empty()

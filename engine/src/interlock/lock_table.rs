@@ -1,5 +1,7 @@
 //! Lock tables: which locks a policy declares, and over which stages a task holds them.
 
+use std::sync::Arc;
+
 use interlock_policy_api::{ManifestDoc, Stage};
 
 /// The most locks a table may have: a task's locks are the bits of a `u32`.
@@ -98,7 +100,8 @@ pub enum LockTableError {
 /// and disjoint or nested.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LockTable {
-    locks: Vec<LockSpec>,
+    // Shared: an arbiter is cloned for dumps and by the model checker, its table never changes.
+    locks: Arc<[LockSpec]>,
 }
 
 impl LockTable {
@@ -116,7 +119,7 @@ impl LockTable {
                 check_pair(earlier, lock)?;
             }
         }
-        Ok(LockTable { locks })
+        Ok(LockTable { locks: locks.into() })
     }
 
     /// The table of a manifest. `resolve_permits` is given the name of an option that overrides a

@@ -128,47 +128,30 @@ pub fn runs(commands: &[Command]) -> Vec<(u64, Stage)> {
     commands.iter().filter_map(run).collect()
 }
 
-/// Plays a driver that ends every stage well, ticks when it is told to and seats the fallback after a
-/// drain, with a sensible policy in the seat, until no task is left. Returns the steps it took.
-pub fn finish(mut arbiter: Arbiter) -> Result<u32, String> {
-    for steps in 0..200 {
-        let snapshot = arbiter.snapshot();
-        let event = if let Some(running) = snapshot.running.first() {
-            ended(running.task)
-        } else if arbiter.is_idle() {
-            return Ok(steps);
-        } else if snapshot.phase == Phase::Drained {
-            Event::Installed(fallback())
-        } else {
-            Event::Tick
-        };
-        let Some(now_ns) = (if event == Event::Tick { arbiter.next_deadline() } else { Some(0) }) else {
-            return Err(format!("stuck: {snapshot:?}"));
-        };
-        arbiter.step(now_ns, event, &mut Honest).map_err(|error| error.to_string())?;
-    }
-    Err(format!("no end: {:?}", arbiter.snapshot()))
+/// The step of a driver that ends every stage well, ticks when it is told to and seats the fallback
+/// after a drain, with a sensible policy in the seat. `None` when there is no such step.
+pub fn fair_step(arbiter: &mut Arbiter) -> Option<()> {
+    let running = arbiter.running().next();
+    let (now_ns, event) = if let Some(task) = running {
+        (0, ended(task.0))
+    } else if arbiter.phase() == Phase::Drained {
+        (0, Event::Installed(fallback()))
+    } else {
+        (arbiter.next_deadline()?, Event::Tick)
+    };
+    arbiter.step(now_ns, event, &mut Honest).ok()?;
+    Some(())
 }
 
-/// Asks for a drain and ends every running stage. Returns the steps it took to [`Phase::Drained`].
-pub fn drain(mut arbiter: Arbiter) -> Result<u32, String> {
-    let mut event = Event::Drain;
-    for steps in 1..50 {
-        arbiter.step(0, event, &mut Unasked).map_err(|error| error.to_string())?;
-        if arbiter.phase() == Phase::Drained {
-            let snapshot = arbiter.snapshot();
-            let held =
-                snapshot.reserved_bytes > 0 || snapshot.locks.iter().any(|lock| !lock.holders.is_empty());
-            let left = held || !snapshot.running.is_empty();
-            return if left { Err(format!("drained, but: {snapshot:?}")) } else { Ok(steps) };
+/// Takes fair steps until no task is left.
+pub fn finish(mut arbiter: Arbiter) -> Result<(), String> {
+    for _ in 0..200 {
+        if arbiter.is_idle() {
+            return Ok(());
         }
-        let snapshot = arbiter.snapshot();
-        let Some(running) = snapshot.running.first() else {
-            return Err(format!("drain stuck: {snapshot:?}"));
-        };
-        event = ended(running.task);
+        fair_step(&mut arbiter).ok_or_else(|| format!("stuck: {:?}", arbiter.snapshot()))?;
     }
-    Err("the drain does not end".into())
+    Err(format!("no end: {:?}", arbiter.snapshot()))
 }
 
 /// A policy that must not be asked.
