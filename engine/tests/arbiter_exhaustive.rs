@@ -333,6 +333,9 @@ fn sound(world: &World, state: &State, snapshot: &Snapshot) -> bool {
         .waiting
         .iter()
         .all(|task| task.locks.iter().all(|lock| covering(task.gate).contains(lock.as_str())));
+    let no_bytes_outside = (snapshot.running.iter().map(|task| (task.stage, task.held_bytes)))
+        .chain(snapshot.waiting.iter().map(|task| (task.gate, task.held_bytes)))
+        .all(|(stage, held)| held == 0 || stage == "Stage" || stage == "Compute");
     let nobody_lost = state.tasks.iter().enumerate().all(|(id, life)| {
         let here = snapshot.running.iter().filter(|task| task.task == id as u64).count()
             + snapshot.waiting.iter().filter(|task| task.task == id as u64).count();
@@ -342,7 +345,8 @@ fn sound(world: &World, state: &State, snapshot: &Snapshot) -> bool {
     let somebody_can_go = !snapshot.running.is_empty()
         || snapshot.waiting.is_empty()
         || snapshot.waiting.iter().any(|task| task.locks_free && task.bytes_free);
-    no_over_commit && exclusion && running_hold_all && waiters_hold_no_more && nobody_lost && somebody_can_go
+    let held_right = running_hold_all && waiters_hold_no_more && no_bytes_outside;
+    no_over_commit && exclusion && held_right && nobody_lost && somebody_can_go
 }
 
 /// Explores a world to the last state.
@@ -416,7 +420,7 @@ fn no_locks() {
 fn nested() -> LockTable {
     table(&[
         ("all", 2, PREPARE, FINISH),
-        ("gpu", 1, STAGE, COMPUTE),
+        ("gpu", 2, STAGE, COMPUTE),
         ("kernels", 1, COMPUTE, COMPUTE),
         ("assembly", 1, FINISH, FINISH),
     ])

@@ -3,8 +3,10 @@
 mod arbiter_support;
 
 use arbiter_support::*;
-use interlock_engine::interlock::{Command, Event, EventError, LockTable, Outcome, TaskId, TaskSpec};
-use interlock_policy_api::{ObservationKind, RequestFlags, Stage, Verdict, WakeSet};
+use interlock_engine::interlock::{
+    Command, Event, EventError, LockTable, Outcome, PolicyFault, PolicyPort, TaskId, TaskSpec,
+};
+use interlock_policy_api::{ObservationKind, Request, RequestFlags, Stage, Verdict, View, WakeSet};
 
 const PREPARE: Stage = Stage::PREPARE;
 const STAGE: Stage = Stage::STAGE;
@@ -232,12 +234,8 @@ struct Deaf {
     deaf: u64,
 }
 
-impl interlock_engine::interlock::PolicyPort for Deaf {
-    fn decide(
-        &mut self,
-        request: &interlock_policy_api::Request,
-        view: &interlock_policy_api::View<'_>,
-    ) -> Result<Verdict, interlock_engine::interlock::PolicyFault> {
+impl PolicyPort for Deaf {
+    fn decide(&mut self, request: &Request, view: &View<'_>) -> Result<Verdict, PolicyFault> {
         let verdict = self.inner.decide(request, view);
         if request.task == self.deaf { Ok(Verdict::wait_until(WakeSet::NONE, u64::MAX - 1)) } else { verdict }
     }
@@ -364,13 +362,11 @@ fn a_failed_stage_frees_everything_and_the_others_go_on() {
 
 #[test]
 fn the_view_shows_the_device() {
-    struct Look(Vec<(u64, [u32; 4], [u32; 4], u32, Vec<u32>)>);
-    impl interlock_engine::interlock::PolicyPort for Look {
-        fn decide(
-            &mut self,
-            request: &interlock_policy_api::Request,
-            view: &interlock_policy_api::View<'_>,
-        ) -> Result<Verdict, interlock_engine::interlock::PolicyFault> {
+    /// Free bytes, waiting, running, staged, free permits.
+    type Seen = (u64, [u32; 4], [u32; 4], u32, Vec<u32>);
+    struct Look(Vec<Seen>);
+    impl PolicyPort for Look {
+        fn decide(&mut self, request: &Request, view: &View<'_>) -> Result<Verdict, PolicyFault> {
             let free = view.locks.iter().map(|lock| lock.free).collect();
             self.0.push((view.free_bytes, view.waiting, view.running, view.staged, free));
             Ok(honest(request))

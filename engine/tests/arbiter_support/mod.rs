@@ -82,13 +82,16 @@ pub fn honest(request: &Request) -> Verdict {
 /// Answers of a [`Scripted`] policy, in the order in which they are used up.
 pub type Answers = VecDeque<Result<Verdict, PolicyFault>>;
 
+/// How a [`Scripted`] policy ranks.
+pub type Rank = fn(&Request) -> Result<i64, PolicyFault>;
+
 /// Answers from a script, honestly when the script is used up; remembers what it was asked and told.
 #[derive(Default)]
 pub struct Scripted {
     pub answers: Answers,
     pub asked: Vec<Request>,
     pub told: Vec<Observation>,
-    pub rank: Option<fn(&Request) -> Result<i64, PolicyFault>>,
+    pub rank: Option<Rank>,
     pub observe_fails: bool,
 }
 
