@@ -14,6 +14,8 @@
 //! policy may overlap any two of them.
 
 pub mod cpu;
+pub mod loaded;
+mod sums;
 
 use std::sync::Arc;
 

@@ -4,8 +4,7 @@ use std::collections::TryReserveError;
 use std::sync::Arc;
 
 use blst::{blst_fr, blst_p1_affine, blst_p2_affine};
-use blstrs::{Bls12, G1Projective, G2Projective};
-use group::Curve;
+use blstrs::Bls12;
 use rayon::ThreadPool;
 use rayon::prelude::*;
 
@@ -18,6 +17,7 @@ use super::spmv::Evaluations;
 use crate::arith::affine::AffinePoint;
 use crate::arith::domain::Domain;
 use crate::circuit::Witness;
+use crate::core::sums::Sums;
 use crate::core::{Blinding, CoreError, CoreTask, ProvingKey};
 use crate::proof::Proof;
 use crate::srs::Srs;
@@ -36,17 +36,8 @@ enum Progress {
     Created,
     Prepared(Assignment),
     Staged(Assignment, Evaluations),
-    Computed(Box<Sums>),
+    Computed(Sums),
     Failed,
-}
-
-/// The five sums of points, named after the queries.
-struct Sums {
-    h: G1Projective,
-    l: G1Projective,
-    a: G1Projective,
-    b_g1: G1Projective,
-    b_g2: G2Projective,
 }
 
 impl CpuTask {
@@ -106,13 +97,13 @@ impl CoreTask for CpuTask {
             _ => return Err(CoreError::OutOfOrder { stage: "compute", missing: "prepare" }),
         };
         let sums = self.pool.install(|| compute(&self.key, &assignment, evaluations))?;
-        self.progress = Progress::Computed(Box::new(sums));
+        self.progress = Progress::Computed(sums);
         Ok(())
     }
 
     fn finish(self: Box<Self>) -> Result<Proof<Bls12>, CoreError> {
         match &self.progress {
-            Progress::Computed(sums) => Ok(assemble(&self.key.srs, sums, &self.blinding)),
+            Progress::Computed(sums) => Ok(sums.assemble(&self.key.srs, &self.blinding)),
             _ => Err(CoreError::OutOfOrder { stage: "finish", missing: "compute" }),
         }
     }
@@ -163,17 +154,4 @@ fn query<'a, P: AffinePoint>(
         plus: &terms.plus,
         minus: &terms.minus,
     }
-}
-
-/// The proof, as in Groth16 (eprint 2016/260, section 3.2):
-/// `A = alpha + sum z_i u_i(x) + r delta`, `B = beta + sum z_i v_i(x) + s delta`,
-/// `C = sum z_i l_i + h(x) t(x) / delta + s A + r B - r s delta`.
-fn assemble(srs: &Srs, sums: &Sums, blinding: &Blinding) -> Proof<Bls12> {
-    let vk = &srs.vk;
-    let Blinding { r, s } = blinding;
-    let a = sums.a + vk.alpha_g1 + vk.delta_g1 * r;
-    let b_g1 = sums.b_g1 + vk.beta_g1 + vk.delta_g1 * s;
-    let b_g2 = sums.b_g2 + vk.beta_g2 + vk.delta_g2 * s;
-    let c = sums.l + sums.h + a * s + b_g1 * r - vk.delta_g1 * (*r * s);
-    Proof { a: a.to_affine(), b: b_g2.to_affine(), c: c.to_affine() }
 }

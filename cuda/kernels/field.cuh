@@ -1,0 +1,28 @@
+// Field types and index helpers that all kernels share.
+#pragma once
+
+#define FEATURE_BLS12_381
+#include <ff/bls12-381-fp2.hpp>
+
+#include <cstdint>
+
+// Reverses the lowest `bits` bits of `value`; no bits give 0.
+__device__ __forceinline__ uint32_t reverse_bits(uint32_t value, uint32_t bits)
+{   return bits == 0 ? 0 : __brev(value) >> (32 - bits);   }
+
+// Powers of one base in two tables: `base^e = high[e >> split] * low[e & (2^split - 1)]`.
+// `high` may carry a constant factor.
+struct power_table_t {
+    const fr_t* high;
+    const fr_t* low;
+    uint32_t split;
+
+    __device__ __forceinline__ fr_t at(uint32_t exponent) const
+    {
+        fr_t power = high[exponent >> split];
+        uint32_t rest = exponent & ((1u << split) - 1);
+        if (rest != 0)
+            power *= low[rest];
+        return power;
+    }
+};

@@ -1,0 +1,349 @@
+//! One device: its context, kernels, memory for tasks, and pinned host memory.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use cust::CudaFlags;
+use cust::context::{Context as CudaContext, ContextFlags, CurrentContext};
+use cust::device::{Device, DeviceAttribute};
+use cust::memory::LockedBuffer;
+use cust::module::Module;
+use cust::stream::{Stream, StreamFlags};
+use cust::sys::{CUdeviceptr, CUfunction};
+use parking_lot::Mutex;
+
+use crate::arena::{Arena, End};
+use crate::driver::{self, Context};
+use crate::fault::Fault;
+
+/// Fat binaries are read as 64-bit words.
+#[repr(C, align(64))]
+struct Aligned<T: ?Sized>(T);
+
+macro_rules! fatbin {
+    ($name:literal) => {{
+        static IMAGE: &Aligned<[u8]> =
+            &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".fatbin")));
+        Module::from_fatbin(&IMAGE.0, &[]).context(concat!("load the kernels of ", $name))
+    }};
+}
+
+/// A kernel, and its name for errors.
+#[derive(Clone, Copy)]
+pub struct Kernel {
+    function: CUfunction,
+    name: &'static str,
+}
+
+// SAFETY: a function handle may be used from any thread; its module lives as long as the `Gpu`.
+unsafe impl Send for Kernel {}
+// SAFETY: as above.
+unsafe impl Sync for Kernel {}
+
+impl Kernel {
+    fn of(module: &Module, name: &'static str) -> Result<Self, Fault> {
+        let function = module.get_function(name).context(name)?.to_raw();
+        Ok(Self { function, name })
+    }
+
+    /// Puts the kernel on a stream. See [`launch!`](crate::launch).
+    ///
+    /// # Safety
+    /// `arguments` point to values of the types of the kernel's parameters, in order, and what the
+    /// kernel reads and writes is valid until the stream is done with it.
+    pub unsafe fn launch(
+        &self,
+        stream: &Stream,
+        (blocks, threads, shared_bytes): (u64, u32, u32),
+        arguments: &mut [*mut c_void],
+    ) -> Result<(), Fault> {
+        let blocks =
+            u32::try_from(blocks).map_err(|_| Fault::Input(format!("{}: {blocks} blocks", self.name)))?;
+        // SAFETY: the caller's, and the function handle is live.
+        unsafe {
+            driver::launch(self.function, (blocks, threads, shared_bytes), stream, arguments, self.name)
+        }
+    }
+}
+
+/// Launches a kernel: `launch!(kernel, stream, (blocks, threads, shared_bytes), argument, ...)`.
+#[macro_export]
+macro_rules! launch {
+    ($kernel:expr, $stream:expr, $grid:expr, $($argument:expr),+ $(,)?) => {
+        $kernel.launch($stream, $grid, &mut [$((&raw const *(&$argument)).cast_mut().cast()),+])
+    };
+}
+
+/// The kernels for one group.
+pub struct MsmKernels {
+    /// See `kernels/msm.cuh`, as all of these.
+    pub accumulate: Kernel,
+    /// Adds up parts.
+    pub merge: Kernel,
+    /// Weighs buckets.
+    pub weigh: Kernel,
+    /// Adds up windows.
+    pub sum: Kernel,
+}
+
+impl MsmKernels {
+    fn of(module: &Module) -> Result<Self, Fault> {
+        Ok(Self {
+            accumulate: Kernel::of(module, "accumulate")?,
+            merge: Kernel::of(module, "merge")?,
+            weigh: Kernel::of(module, "weigh")?,
+            sum: Kernel::of(module, "sum")?,
+        })
+    }
+}
+
+macro_rules! kernels {
+    ($($module:ident: $($name:ident)+;)+) => {
+        /// All kernels but those for one group: see `kernels/`.
+        pub struct Kernels {
+            $($(#[allow(missing_docs)] pub $name: Kernel,)+)+
+            /// Sums over G1.
+            pub g1: MsmKernels,
+            /// Sums over G2.
+            pub g2: MsmKernels,
+        }
+
+        impl Kernels {
+            fn of(modules: &Modules) -> Result<Self, Fault> {
+                Ok(Self {
+                    $($($name: Kernel::of(&modules.$module, stringify!($name))?,)+)+
+                    g1: MsmKernels::of(&modules.g1)?,
+                    g2: MsmKernels::of(&modules.g2)?,
+                })
+            }
+        }
+    };
+}
+
+kernels! {
+    quotient: powers spmv spmv_long ntt_natural_to_reversed ntt_reversed_to_natural scale_reversed multiply
+        subtract quotient_coefficients to_canonical;
+    sort: count_digits place_digits sum_blocks sum_totals add_totals;
+}
+
+struct Modules {
+    quotient: Module,
+    sort: Module,
+    g1: Module,
+    g2: Module,
+}
+
+impl Modules {
+    fn load() -> Result<Self, Fault> {
+        Ok(Self {
+            quotient: fatbin!("quotient")?,
+            sort: fatbin!("sort")?,
+            g1: fatbin!("g1")?,
+            g2: fatbin!("g2")?,
+        })
+    }
+}
+
+/// One device.
+pub struct Gpu {
+    /// Its kernels.
+    pub kernels: Kernels,
+    /// Multiprocessors it has.
+    pub multiprocessors: u64,
+    /// What people call it.
+    pub name: String,
+    /// Whether tasks measure the device time of their steps.
+    pub measure: bool,
+    arena: Mutex<Arena>,
+    base: CUdeviceptr,
+    pinned: Mutex<Vec<LockedBuffer<u64>>>,
+    // Fields are dropped in order: the context goes last.
+    _modules: Modules,
+    context: CudaContext,
+}
+
+// SAFETY: the context may be made current in any thread, and device addresses and modules belong to it.
+unsafe impl Send for Gpu {}
+// SAFETY: as above; what changes is behind mutexes.
+unsafe impl Sync for Gpu {}
+
+/// How many pinned buffers are kept for later tasks: two for each of eight.
+const KEPT_BUFFERS: usize = 16;
+
+impl Gpu {
+    /// Opens a device. `vram_limit` bytes are set aside for tasks; 0: what is free, less `spare_bytes`.
+    ///
+    /// # Errors
+    /// There is no driver or no such device, or the memory cannot be had.
+    pub fn open(ordinal: u32, vram_limit: u64, spare_bytes: u64, measure: bool) -> Result<Self, Fault> {
+        cust::init(CudaFlags::empty()).context("start the CUDA driver")?;
+        let count = Device::num_devices().context("count the devices")?;
+        if ordinal >= count {
+            return Err(Fault::Input(format!("device {ordinal}: there are {count}, counted from 0")));
+        }
+        let device = Device::get_device(ordinal).context("find the device")?;
+        let context = CudaContext::new(device).context("make a context")?;
+        context.set_flags(ContextFlags::SCHED_BLOCKING_SYNC).context("configure the context")?;
+        let modules = Modules::load()?;
+        let kernels = Kernels::of(&modules)?;
+        let multiprocessors =
+            device.get_attribute(DeviceAttribute::MultiprocessorCount).context("ask for multiprocessors")?;
+        let capacity = match vram_limit {
+            0 => driver::free_bytes()?.saturating_sub(spare_bytes),
+            limit => limit,
+        };
+        let arena = Arena::new(capacity);
+        let base = driver::allocate(arena.capacity(), "tasks")?;
+        Ok(Self {
+            kernels,
+            multiprocessors: multiprocessors as u64,
+            name: device.name().context("ask for the device's name")?,
+            measure,
+            arena: Mutex::new(arena),
+            base,
+            pinned: Mutex::new(Vec::new()),
+            _modules: modules,
+            context,
+        })
+    }
+
+    /// Makes the device's context current in this thread: the first thing in every call from outside.
+    ///
+    /// # Errors
+    /// When the driver refuses.
+    pub fn enter(&self) -> Result<(), Fault> {
+        CurrentContext::set_current(&self.context).context("enter the context")
+    }
+
+    /// Bytes that tasks may hold at once.
+    pub fn capacity(&self) -> u64 {
+        self.arena.lock().capacity()
+    }
+
+    /// Bytes that tasks hold now, and the most at once so far.
+    pub fn usage(&self) -> (u64, u64) {
+        let arena = self.arena.lock();
+        (arena.held(), arena.peak())
+    }
+
+    /// A block for a task. No call of the driver is made.
+    ///
+    /// # Errors
+    /// No gap is wide enough.
+    pub fn take(self: &Arc<Self>, bytes: u64, end: End, what: &'static str) -> Result<Block, Fault> {
+        let mut arena = self.arena.lock();
+        let Some(start) = arena.take(bytes, end) else {
+            let reason = format!("tasks hold {} of {} bytes", arena.held(), arena.capacity());
+            return Err(Fault::OutOfMemory { what, bytes, reason });
+        };
+        Ok(Block { gpu: self.clone(), start })
+    }
+
+    /// A new stream, which waits for no other.
+    ///
+    /// # Errors
+    /// When the driver refuses.
+    pub fn stream(&self) -> Result<Stream, Fault> {
+        Stream::new(StreamFlags::NON_BLOCKING, None).context("make a stream")
+    }
+
+    /// Host memory of `words` words for copies from and to the device: pinned, or, when that cannot be had, not.
+    /// What is in it at first is not determined.
+    pub fn host_buffer(self: &Arc<Self>, words: usize) -> HostBuffer {
+        let memory = match self.take_pinned(words) {
+            Some(buffer) => HostMemory::Pinned(buffer),
+            None => HostMemory::Pageable(vec![0; words]),
+        };
+        HostBuffer { gpu: self.clone(), memory, words }
+    }
+
+    fn take_pinned(&self, words: usize) -> Option<LockedBuffer<u64>> {
+        let mut kept = self.pinned.lock();
+        // One that is much too large is kept for who needs it.
+        let fitting = kept.iter().position(|buffer| (words..=2 * words).contains(&buffer.len()));
+        if let Some(index) = fitting {
+            return Some(kept.swap_remove(index));
+        }
+        drop(kept);
+        // SAFETY: every bit pattern is a `u64`.
+        unsafe { LockedBuffer::uninitialized(words) }.ok()
+    }
+
+    fn keep_pinned(&self, buffer: LockedBuffer<u64>) {
+        let mut kept = self.pinned.lock();
+        kept.push(buffer);
+        if kept.len() > KEPT_BUFFERS {
+            kept.remove(0);
+        }
+    }
+}
+
+enum HostMemory {
+    Pinned(LockedBuffer<u64>),
+    Pageable(Vec<u64>),
+}
+
+/// Host memory for copies; kept for later tasks when it is dropped. Whoever holds it waits for the
+/// streams that use it first.
+pub struct HostBuffer {
+    gpu: Arc<Gpu>,
+    memory: HostMemory,
+    words: usize,
+}
+
+impl HostBuffer {
+    /// The words.
+    pub fn as_slice(&self) -> &[u64] {
+        match &self.memory {
+            HostMemory::Pinned(buffer) => &buffer.as_slice()[..self.words],
+            HostMemory::Pageable(words) => words,
+        }
+    }
+
+    /// The words.
+    pub fn as_mut_slice(&mut self) -> &mut [u64] {
+        match &mut self.memory {
+            HostMemory::Pinned(buffer) => &mut buffer.as_mut_slice()[..self.words],
+            HostMemory::Pageable(words) => words,
+        }
+    }
+}
+
+impl Drop for HostBuffer {
+    fn drop(&mut self) {
+        let memory = std::mem::replace(&mut self.memory, HostMemory::Pageable(Vec::new()));
+        if let HostMemory::Pinned(buffer) = memory {
+            self.gpu.keep_pinned(buffer);
+        }
+    }
+}
+
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        if self.enter().is_ok() {
+            self.pinned.get_mut().clear();
+            // SAFETY: allocated in `open`, freed once; blocks keep the `Gpu` alive.
+            let _ = unsafe { driver::free(self.base) };
+        }
+    }
+}
+
+/// A block of a device's memory for tasks; given back when it is dropped. Whoever holds it waits for
+/// the streams that use it first.
+pub struct Block {
+    gpu: Arc<Gpu>,
+    start: u64,
+}
+
+impl Block {
+    /// Its address.
+    pub fn address(&self) -> CUdeviceptr {
+        self.gpu.base + self.start
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        self.gpu.arena.lock().give_back(self.start);
+    }
+}

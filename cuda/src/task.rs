@@ -1,0 +1,260 @@
+//! One proof on a device, stage by stage.
+
+use std::sync::Arc;
+
+use cust::event::{Event, EventFlags};
+use cust::stream::Stream;
+use cust::sys::CUdeviceptr;
+use interlock_core_api::{BasisCode, ScalarLimbs, StepRecord, SumsRecord};
+
+use crate::arena::End;
+use crate::driver::{self, Context};
+use crate::fault::Fault;
+use crate::gpu::{Block, HostBuffer};
+use crate::key::{Key, Points};
+use crate::msm::{Msm, Scalars, Windows};
+use crate::plan::{COUNTS_OFFSET, G1, G2, MOST_WINDOWS, RESULT_BYTES};
+use crate::quotient::Quotient;
+use crate::sums::{G1Xyzz, G2Xyzz, combine_g1, combine_g2};
+
+/// A proof being made.
+pub struct Task {
+    key: Arc<Key>,
+    stream: Stream,
+    /// The witness, until it is uploaded.
+    source: Option<HostBuffer>,
+    results: HostBuffer,
+    staged: Option<Block>,
+    extra: Option<Block>,
+    /// In the order of the results: h, l, a, b in G1, b in G2.
+    windows: Option<[Windows; 5]>,
+    steps: Vec<StepRecord>,
+}
+
+/// Marks on a stream, for the device time between them.
+struct Clock<'a> {
+    stream: &'a Stream,
+    marks: Vec<(&'static str, Event)>,
+    on: bool,
+}
+
+impl Clock<'_> {
+    fn mark(&mut self, name: &'static str) -> Result<(), Fault> {
+        if self.on {
+            let event = Event::new(EventFlags::DEFAULT).context("make an event")?;
+            event.record(self.stream).context("record an event")?;
+            self.marks.push((name, event));
+        }
+        Ok(())
+    }
+
+    fn steps(&self) -> Result<Vec<StepRecord>, Fault> {
+        let pairs = self.marks.windows(2);
+        let step = |pair: &[(&'static str, Event)]| {
+            let milliseconds = pair[1].1.elapsed_time_f32(&pair[0].1).context("read an event")?;
+            Ok(StepRecord { name: pair[1].0.into(), milliseconds })
+        };
+        pairs.map(step).collect()
+    }
+}
+
+impl Task {
+    /// A task for a full assignment, which is copied to pinned memory.
+    ///
+    /// # Errors
+    /// The assignment has the wrong length, or the driver refuses a stream.
+    pub fn new(key: Arc<Key>, witness: &[ScalarLimbs]) -> Result<Self, Fault> {
+        key.gpu.enter()?;
+        let (expected, found) = (key.shape.variables as usize, witness.len());
+        if expected != found {
+            return Err(Fault::Input(format!(
+                "the witness has {found} values, the circuit {expected} variables"
+            )));
+        }
+        let stream = key.gpu.stream()?;
+        let mut source = key.gpu.host_buffer(4 * expected);
+        copy(source.as_mut_slice(), witness.as_flattened());
+        let results = key.gpu.host_buffer(RESULT_BYTES as usize / 8);
+        let (source, steps) = (Some(source), Vec::new());
+        Ok(Self { key, stream, source, results, staged: None, extra: None, windows: None, steps })
+    }
+
+    /// Takes the staged block and uploads the witness.
+    ///
+    /// # Errors
+    /// The block cannot be had, or the driver refuses.
+    pub fn stage(&mut self) -> Result<(), Fault> {
+        self.key.gpu.enter()?;
+        let Some(source) = &self.source else { return Err(Fault::Order { stage: "stage" }) };
+        if self.staged.is_some() {
+            return Err(Fault::Order { stage: "stage" });
+        }
+        let block = self.key.gpu.take(self.key.shape.staged_bytes(), End::Low, "the witness")?;
+        let (to, from) = (block.address(), source.as_slice());
+        self.staged = Some(block);
+        // SAFETY: source and block have that many bytes, and both live until the stream is done.
+        unsafe {
+            driver::upload(to, from.as_ptr().cast(), size_of_val(from), &self.stream, "upload the witness")?
+        };
+        self.stream.synchronize().context("upload the witness")?;
+        self.source = None;
+        Ok(())
+    }
+
+    /// Takes the block of Compute and runs the kernels; gives both blocks back.
+    ///
+    /// # Errors
+    /// A block cannot be had, or the driver reports an error, of this or of an earlier launch.
+    pub fn compute(&mut self) -> Result<(), Fault> {
+        if self.staged.is_none() {
+            self.stage()?;
+        }
+        self.key.gpu.enter()?;
+        let done = self.run();
+        self.release();
+        self.windows = Some(done?);
+        Ok(())
+    }
+
+    /// Waits for the stream, then gives the blocks back.
+    fn release(&mut self) {
+        // An error here has been seen by whoever waited first, or comes to nobody who could use the result.
+        let _ = self.stream.synchronize();
+        (self.staged, self.extra) = (None, None);
+    }
+
+    fn run(&mut self) -> Result<[Windows; 5], Fault> {
+        let Some(staged) = &self.staged else { return Err(Fault::Order { stage: "compute" }) };
+        let z = staged.address();
+        let shape = self.key.shape;
+        let block = self.key.gpu.take(shape.compute_bytes(), End::High, "Compute")?;
+        let results = block.address();
+        self.extra = Some(block);
+        let a = results + RESULT_BYTES;
+        let workspace = a + shape.vector_bytes();
+        let counts = results + COUNTS_OFFSET;
+        let host: *mut u8 = self.results.as_mut_slice().as_mut_ptr().cast();
+        let (key, stream) = (&*self.key, &self.stream);
+        let mut clock = Clock { stream, marks: Vec::new(), on: key.gpu.measure };
+
+        clock.mark("start")?;
+        // SAFETY: two words of the task's own block.
+        unsafe { driver::clear(counts, 2, stream)? };
+        Quotient { key, stream, z, a, b: workspace, wide: counts }.run()?;
+        // SAFETY: the counts have their place in the results, here and there; read once `counted` has happened.
+        unsafe { driver::download(host.add(COUNTS_OFFSET as usize), counts, 8, stream, "count scalars")? };
+        let counted =
+            Event::new(EventFlags::DISABLE_TIMING | EventFlags::BLOCKING_SYNC).context("make an event")?;
+        counted.record(stream).context("record an event")?;
+        clock.mark("quotient")?;
+
+        // Only once the scalars of `h` are used up is their vector free.
+        let beside = (workspace, shape.workspace_bytes());
+        let sums = Sums { key, stream, results, workspace: beside };
+        let order = match key.basis {
+            BasisCode::MONOMIAL => Scalars::Reversed(shape.log_domain),
+            _ => Scalars::Shifted(0),
+        };
+        let h = sums.sum(0, key.h, a, order, key.h.count)?;
+        clock.mark("h")?;
+        // While the card sums over h, the host learns how the rest is best done.
+        counted.synchronize().context("make the quotient")?;
+        let wide = self.results.as_slice()[COUNTS_OFFSET as usize / 8] & 0xffff_ffff;
+        let sums = Sums { workspace: (a, shape.vector_bytes() + shape.workspace_bytes()), ..sums };
+        let l = sums.sum(1, key.l, z, Scalars::Shifted(key.inputs), wide)?;
+        clock.mark("l")?;
+        let a = sums.sum(2, key.a, z, Scalars::Listed(key.a_variables), wide)?;
+        clock.mark("a")?;
+        let b_g1 = sums.sum(3, key.b_g1, z, Scalars::Listed(key.b_variables), wide)?;
+        clock.mark("b_g1")?;
+        let b_g2 = sums.sum(4, key.b_g2, z, Scalars::Listed(key.b_variables), wide)?;
+        clock.mark("b_g2")?;
+        // SAFETY: both sides have that many bytes; the copy is over once the stream is.
+        unsafe { driver::download(host, results, COUNTS_OFFSET as usize, stream, "download the sums")? };
+        stream.synchronize().context("run the kernels")?;
+        self.steps = clock.steps()?;
+        Ok([h, l, a, b_g1, b_g2])
+    }
+
+    /// Combines the windows.
+    ///
+    /// # Errors
+    /// `compute` has not been done.
+    pub fn finish(&self) -> Result<SumsRecord, Fault> {
+        let Some(windows) = &self.windows else { return Err(Fault::Order { stage: "finish" }) };
+        let offset = |index: usize| index * (MOST_WINDOWS * G1.point_bytes) as usize / 8;
+        let g1 = |index: usize| {
+            let words = &self.results.as_slice()[offset(index)..];
+            combine_g1(&points::<G1Xyzz>(words, windows[index].count), windows[index].bits)
+        };
+        let b_g2 = combine_g2(
+            &points::<G2Xyzz>(&self.results.as_slice()[offset(4)..], windows[4].count),
+            windows[4].bits,
+        );
+        Ok(SumsRecord { h: g1(0), l: g1(1), a: g1(2), b_g1: g1(3), b_g2 })
+    }
+
+    /// Device time of the steps, when it was measured.
+    pub fn steps(&self) -> &[StepRecord] {
+        &self.steps
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        if self.key.gpu.enter().is_ok() {
+            self.release();
+        }
+    }
+}
+
+/// Copies with a few threads: one alone does not fill the memory's bandwidth.
+fn copy(to: &mut [u64], from: &[u64]) {
+    const THREADS: usize = 4;
+    const WORTH_A_THREAD: usize = 1 << 18;
+    let chunk = from.len().div_ceil(THREADS).max(WORTH_A_THREAD);
+    std::thread::scope(|scope| {
+        let mut pieces = to.chunks_mut(chunk).zip(from.chunks(chunk));
+        let first = pieces.next();
+        pieces.for_each(|(to, from)| {
+            scope.spawn(|| to.copy_from_slice(from));
+        });
+        if let Some((to, from)) = first {
+            to.copy_from_slice(from);
+        }
+    });
+}
+
+fn points<T: Copy + Default>(words: &[u64], count: usize) -> Vec<T> {
+    let mut points = vec![T::default(); count];
+    let bytes = size_of_val(points.as_slice());
+    assert!(bytes <= size_of_val(words));
+    // SAFETY: the points are made of `u64` limbs only, and there are enough words.
+    unsafe { std::ptr::copy_nonoverlapping(words.as_ptr().cast::<u8>(), points.as_mut_ptr().cast(), bytes) };
+    points
+}
+
+/// The five sums of a task: the first four over G1.
+struct Sums<'a> {
+    key: &'a Key,
+    stream: &'a Stream,
+    results: CUdeviceptr,
+    workspace: (CUdeviceptr, u64),
+}
+
+impl Sums<'_> {
+    fn sum(
+        &self,
+        index: u64,
+        points: Points,
+        scalars: CUdeviceptr,
+        order: Scalars,
+        wide: u64,
+    ) -> Result<Windows, Fault> {
+        let gpu = &*self.key.gpu;
+        let (group, kernels) = if index < 4 { (G1, &gpu.kernels.g1) } else { (G2, &gpu.kernels.g2) };
+        let results = self.results + index * MOST_WINDOWS * G1.point_bytes;
+        let (stream, workspace) = (self.stream, self.workspace);
+        Msm { gpu, stream, group, kernels, points, scalars, order, wide, workspace, results }.run()
+    }
+}
