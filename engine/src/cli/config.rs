@@ -6,23 +6,43 @@ use std::sync::Arc;
 use super::{CliError, Exit};
 use crate::core::Core;
 use crate::core::cpu::CpuCore;
-use crate::host::{Config, CoreConfig, find_config};
+use crate::host::{Config, CoreConfig, find_config, open_cuda_core};
 
 /// The configuration: the named file, else the one that is found, else the defaults.
 pub fn load(explicit: Option<&Path>) -> Result<Config, CliError> {
     Ok(find_config(explicit)?)
 }
 
-/// The core that the configuration names.
-pub fn core(config: &Config) -> Result<Arc<dyn Core>, CliError> {
+/// The core that proves, and the one that takes over what it failed at.
+pub struct Cores {
+    pub main: Arc<dyn Core>,
+    pub fallback: Option<Arc<dyn Core>>,
+}
+
+/// The cores that the configuration names. A CUDA core on a machine without a driver is no error: the CPU core
+/// stands in, and the log says so.
+pub fn cores(config: &Config) -> Result<Cores, CliError> {
     match &config.core {
         CoreConfig::Cpu { memory, threads } => {
-            let memory = memory.map_or_else(default_memory, |memory| memory.0);
-            let threads = (*threads > 0).then_some(*threads);
-            let core = CpuCore::new(memory, threads).map_err(|error| CliError::new(Exit::Config, error))?;
-            Ok(Arc::new(core))
+            Ok(Cores { main: cpu_core(memory.map(|memory| memory.0), *threads)?, fallback: None })
+        }
+        CoreConfig::Cuda { library, sha256, devices, vram_limit, key_memory } => {
+            match open_cuda_core(config, library, *sha256, devices, *vram_limit, *key_memory) {
+                Ok(core) => Ok(Cores { main: Arc::new(core), fallback: Some(cpu_core(None, 0)?) }),
+                Err(error) if error.is_no_driver() => {
+                    tracing::warn!("{error}; the CPU core stands in");
+                    Ok(Cores { main: cpu_core(None, 0)?, fallback: None })
+                }
+                Err(error) => Err(CliError::new(Exit::Config, error)),
+            }
         }
     }
+}
+
+fn cpu_core(memory: Option<u64>, threads: usize) -> Result<Arc<dyn Core>, CliError> {
+    let memory = memory.unwrap_or_else(default_memory);
+    let core = CpuCore::new(memory, (threads > 0).then_some(threads));
+    Ok(Arc::new(core.map_err(|error| CliError::new(Exit::Config, error))?))
 }
 
 /// What the CPU core may hold when the configuration does not say: half of what is free.

@@ -84,6 +84,37 @@ pub enum CoreConfig {
         #[serde(default)]
         threads: usize,
     },
+    /// The CUDA core, from its library. The CPU core with its defaults stands by.
+    Cuda {
+        /// The library as written: a path, or a bare file name to be looked for.
+        #[serde(default = "cuda_library")]
+        library: PathBuf,
+        /// What the library's SHA-256 has to be, where that is pinned.
+        #[serde(default)]
+        sha256: Option<Sha256>,
+        /// Ordinals of the devices.
+        #[serde(default = "first_device")]
+        devices: Vec<u32>,
+        /// Device memory that tasks may hold at once, on each device; keys come on top. Left out: what is
+        /// free when the engine starts, less `key_memory`.
+        #[serde(default)]
+        vram_limit: Option<ByteSize>,
+        /// Device memory to leave to keys when `vram_limit` is left out. Default: 4 GiB.
+        #[serde(default = "key_memory")]
+        key_memory: ByteSize,
+    },
+}
+
+fn cuda_library() -> PathBuf {
+    "libinterlock_cuda.so".into()
+}
+
+fn first_device() -> Vec<u32> {
+    vec![0]
+}
+
+fn key_memory() -> ByteSize {
+    ByteSize(4 << 30)
 }
 
 impl Default for CoreConfig {

@@ -111,7 +111,7 @@ fn subject(file: &Path, fault: &LoadFault) -> String {
     }
 }
 
-fn list(places: &[PathBuf]) -> String {
+pub(super) fn list(places: &[PathBuf]) -> String {
     places.iter().map(|place| place.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 

@@ -9,6 +9,7 @@
 //! | `inspect`, `list` | what is known without running anything |
 //! | `resident` | `dlopen`, from a sealed copy of the checked bytes |
 //! | `library` | from a loaded library to its root module: [`PolicyLibrary`] |
+//! | `core_library` | the same care for the library of a proving core |
 //! | `policy` | an instance in its seat: [`LoadedPolicy`] |
 //!
 //! ```
@@ -22,6 +23,7 @@
 //! ```
 
 pub mod config;
+mod core_library;
 mod elf;
 mod file;
 mod find;
@@ -38,6 +40,7 @@ mod sha256;
 mod size;
 
 pub use config::{Config, ConfigError, ConfigFault, CoreConfig, FALLBACK, Limits, PolicyConfig};
+pub use core_library::{CoreLibraryError, open_cuda_core};
 pub use elf::ElfError;
 pub use file::{FileError, MAX_LIBRARY_BYTES};
 pub use find::{CONFIG_FILE, find_config, library_places};

@@ -18,7 +18,7 @@
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -58,6 +58,16 @@ pub(super) fn load(verified: &Verified) -> Result<Arc<Resident>, LoadFault> {
     let resident = Arc::new(Resident { sha256: verified.sha256, library, _copy: copy });
     residents.push(Arc::clone(&resident));
     Ok(resident)
+}
+
+/// Puts checked bytes where the dynamic linker can load them from and nobody can change them. The path is good
+/// for as long as the process lives.
+pub(super) fn image(file: &Path, bytes: &[u8]) -> std::io::Result<PathBuf> {
+    let copy = sealed_copy(file, bytes)?;
+    let path = format!("/proc/{}/fd/{}", std::process::id(), copy.as_raw_fd());
+    // See the module's text for why it stays open.
+    std::mem::forget(copy);
+    Ok(path.into())
 }
 
 /// A memory file with these bytes that nobody can change any more.

@@ -8,7 +8,6 @@ use std::time::Instant;
 use clap::ValueEnum;
 
 use super::{CliError, Exit, config};
-use crate::core::Core;
 use crate::format::PointCheck;
 use crate::host::{Config, PolicyLibrary};
 use crate::pipeline::{Engine, NoRecorder, Recorder};
@@ -112,16 +111,17 @@ impl From<Check> for PointCheck {
     }
 }
 
-pub fn run(explicit_config: Option<&Path>, args: &ProveArgs) -> Result<Exit, CliError> {
+pub fn run(explicit_config: Option<&Path>, args: ProveArgs) -> Result<Exit, CliError> {
     let trace = args.trace.as_deref().map(create).transpose()?;
     let _trace = report::start_logging(trace);
-    let config = with_overrides(config::load(explicit_config)?, args);
+    let config = with_overrides(config::load(explicit_config)?, &args);
     let policy = PolicyLibrary::configured(&config, &config.policy)?;
-    let core = config::core(&config)?;
-    let names = work::names(args)?;
-    let outputs = Outputs::new(args, &names)?;
+    let cores = config::cores(&config)?;
+    let core = cores.main.clone();
+    let names = work::names(&args)?;
+    let outputs = Outputs::new(&args, &names)?;
     let loading = Instant::now();
-    let work = Work::load(args)?;
+    let work = Work::load(&args)?;
     let load_ns = loading.elapsed().as_nanos() as u64;
     if let Some(path) = &args.vkey {
         work.write_vkey(path)?;
@@ -133,7 +133,7 @@ pub fn run(explicit_config: Option<&Path>, args: &ProveArgs) -> Result<Exit, Cli
         Some(timeline) => timeline.clone(),
         None => Arc::new(NoRecorder),
     };
-    let engine = start(&config, core.clone(), policy, recorder)?;
+    let engine = start(&config, cores, policy, recorder)?;
     let signals = signals::stop_on_signal(engine.stop_handle())?;
     let begun = Instant::now();
     let handle = engine.submit(work.job(args.priority))?;
@@ -184,11 +184,16 @@ fn with_overrides(mut config: Config, args: &ProveArgs) -> Config {
 
 fn start(
     config: &Config,
-    core: Arc<dyn Core>,
+    cores: config::Cores,
     policy: PolicyLibrary,
     recorder: Arc<dyn Recorder>,
 ) -> Result<Engine, CliError> {
-    let engine = Engine::builder(core)
+    let builder = Engine::builder(cores.main);
+    let builder = match cores.fallback {
+        Some(core) => builder.fallback_core(core),
+        None => builder,
+    };
+    let engine = builder
         .policy(policy)
         .workers_per_device(config.workers_per_device as u32)
         .synthesis_workers(config.synthesis_workers as u32)
