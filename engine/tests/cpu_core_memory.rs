@@ -74,7 +74,7 @@ fn measure(core: &CpuCore, key: &Arc<ProvingKey>, instance: &Instance) -> (u64, 
     let staged = peak_over(prepared, || task.stage().unwrap());
     let computed = peak_over(prepared, || task.compute().unwrap());
     assert!(live() - prepared < 16 << 10, "Compute left {} bytes behind", live() - prepared);
-    drop(task.finish().unwrap());
+    task.finish().unwrap();
     (host, staged, computed)
 }
 

@@ -108,95 +108,99 @@ macro_rules! affine_point {
 affine_point!(blst_p1_affine, blst_fp, G1Affine, G1Projective);
 affine_point!(blst_p2_affine, blst_fp2, G2Affine, G2Projective);
 
-/// How two points add up.
-enum Case {
-    /// One of them is the identity, or both cancel out: no division.
+/// Whether `p + q` is an addition of the common kind: no identity, different `x`. Points with `x = 0`
+/// count as special too, as the identity has it.
+#[inline(always)]
+fn is_common<P: AffinePoint>(p: &P, q: &P, difference: &P::Field) -> bool {
+    !difference.is_zero() && !p.x().is_zero() && !q.x().is_zero()
+}
+
+/// Additions that are not [common](is_common).
+enum Special {
+    /// One is the identity, or both cancel out.
     Trivial,
-    /// Different `x`.
-    Chord,
     /// The same point twice.
     Tangent,
+    /// Different points, one with `x = 0`.
+    Chord,
 }
 
-#[inline]
-fn case<P: AffinePoint>(p: &P, q: &P) -> Case {
+#[cold]
+fn special<P: AffinePoint>(p: &P, q: &P) -> Special {
     if p.is_identity() || q.is_identity() {
-        Case::Trivial
+        Special::Trivial
     } else if p.x() != q.x() {
-        Case::Chord
+        Special::Chord
     } else if p.y() == q.y() {
-        Case::Tangent
+        Special::Tangent
     } else {
-        Case::Trivial
+        Special::Trivial
     }
 }
 
-/// What `p + q` has to divide by; never zero, as no point of an odd-order curve has `y = 0`.
-#[inline]
-fn denominator<P: AffinePoint>(p: &P, q: &P) -> P::Field {
-    match case(p, q) {
-        Case::Trivial => P::Field::ONE,
-        Case::Chord => q.x().sub(p.x()),
-        Case::Tangent => p.y().add(p.y()),
+/// What a special `p + q` has to divide by; never zero, as no point of an odd-order curve has `y = 0`.
+#[cold]
+fn special_denominator<P: AffinePoint>(p: &P, q: &P) -> P::Field {
+    match special(p, q) {
+        Special::Trivial => P::Field::ONE,
+        Special::Tangent => p.y().add(p.y()),
+        Special::Chord => q.x().sub(p.x()),
     }
 }
 
-/// `p + q`, given the inverse of [`denominator`].
-#[inline]
-fn add_with_inverse<P: AffinePoint>(p: &P, q: &P, inverse: &P::Field) -> P {
-    let numerator = match case(p, q) {
-        Case::Chord => q.y().sub(p.y()),
-        Case::Tangent => {
+/// A special `p + q`, given the inverse of [`special_denominator`].
+#[cold]
+fn special_sum<P: AffinePoint>(p: &P, q: &P, inverse: &P::Field) -> P {
+    match special(p, q) {
+        Special::Trivial if p.is_identity() => *q,
+        Special::Trivial if q.is_identity() => *p,
+        Special::Trivial => P::IDENTITY,
+        Special::Tangent => {
             let square = p.x().square();
-            square.add(&square).add(&square)
+            let numerator = square.add(&square).add(&square);
+            sum_with_slope(p, q, &numerator.mul(inverse))
         }
-        Case::Trivial if p.is_identity() => return *q,
-        Case::Trivial if q.is_identity() => return *p,
-        Case::Trivial => return P::IDENTITY,
-    };
-    let lambda = numerator.mul(inverse);
-    let x = lambda.square().sub(p.x()).sub(q.x());
-    let y = p.x().sub(&x).mul(&lambda).sub(p.y());
+        Special::Chord => sum_with_slope(p, q, &q.y().sub(p.y()).mul(inverse)),
+    }
+}
+
+#[inline(always)]
+fn sum_with_slope<P: AffinePoint>(p: &P, q: &P, slope: &P::Field) -> P {
+    let x = slope.square().sub(p.x()).sub(q.x());
+    let y = p.x().sub(&x).mul(slope).sub(p.y());
     P::new(x, y)
 }
 
-/// Independent additions for [`add_batch`].
-pub trait Additions<P> {
-    /// How many there are.
-    fn count(&self) -> usize;
-    /// The two points of addition `index`. Asked for twice per addition.
-    fn operands(&self, index: usize) -> (P, P);
-    /// Takes the sum of addition `index`.
-    fn store(&mut self, index: usize, sum: P);
-}
-
-/// Does `additions`. Sums are stored in ascending order, each right after its operands were read for
-/// the last time: a sum may overwrite the operands of any addition up to its own.
-///
-/// `scratch` is overwritten.
+/// `left[i] += right[i]` for all `i`. `scratch` is overwritten.
 ///
 /// # Panics
-/// When `scratch` is shorter than the number of additions.
-#[inline]
-pub fn add_batch<P: AffinePoint>(additions: &mut impl Additions<P>, scratch: &mut [P::Field]) {
-    let count = additions.count();
-    if count == 0 {
-        return;
-    }
-    // scratch[i] = product of the denominators after i
+/// When the slices differ in length, or `scratch` is shorter.
+pub fn add_batch<P: AffinePoint>(left: &mut [P], right: &[P], scratch: &mut [P::Field]) {
+    assert_eq!(left.len(), right.len(), "each point needs its partner");
+    // scratch[i] = product of the denominators before i
     let mut product = P::Field::ONE;
-    for (index, slot) in scratch[..count].iter_mut().enumerate().rev() {
-        let (p, q) = additions.operands(index);
+    for ((p, q), slot) in left.iter().zip(right).zip(&mut scratch[..right.len()]) {
         *slot = product;
-        product = product.mul(&denominator(&p, &q));
+        let difference = q.x().sub(p.x());
+        product = if is_common(p, q, &difference) {
+            product.mul(&difference)
+        } else {
+            product.mul(&special_denominator(p, q))
+        };
     }
-    // inverse = 1 / product of the denominators from i on
+    // inverse = 1 / product of the denominators up to i
     let mut inverse = product.invert();
-    for (index, later) in scratch[..count].iter().enumerate() {
-        let (p, q) = additions.operands(index);
-        let own = inverse.mul(later);
-        inverse = inverse.mul(&denominator(&p, &q));
-        additions.store(index, add_with_inverse(&p, &q, &own));
+    for ((p, q), before) in left.iter_mut().zip(right).zip(&scratch[..right.len()]).rev() {
+        let own = inverse.mul(before);
+        let difference = q.x().sub(p.x());
+        if is_common(p, q, &difference) {
+            inverse = inverse.mul(&difference);
+            let slope = q.y().sub(p.y()).mul(&own);
+            *p = sum_with_slope(p, q, &slope);
+        } else {
+            inverse = inverse.mul(&special_denominator(p, q));
+            *p = special_sum(p, q, &own);
+        }
     }
 }
 
@@ -206,20 +210,6 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
 
     use super::*;
-
-    struct Pairs<P>(Vec<(P, P)>, Vec<P>);
-
-    impl<P: AffinePoint> Additions<P> for Pairs<P> {
-        fn count(&self) -> usize {
-            self.0.len()
-        }
-        fn operands(&self, index: usize) -> (P, P) {
-            self.0[index]
-        }
-        fn store(&mut self, index: usize, sum: P) {
-            self.1[index] = sum;
-        }
-    }
 
     fn agrees_with_projective<P: AffinePoint>() {
         let mut rng = ChaCha8Rng::seed_from_u64(3);
@@ -231,9 +221,10 @@ mod tests {
         pairs.push((P::IDENTITY, points[2]));
         pairs.push((points[3], P::IDENTITY));
         pairs.push((P::IDENTITY, P::IDENTITY));
-        let mut batch = Pairs(pairs.clone(), vec![points[0]; pairs.len()]);
-        add_batch(&mut batch, &mut vec![P::Field::ZERO; pairs.len()]);
-        for ((p, q), sum) in pairs.iter().zip(&batch.1) {
+        pairs.extend(points.chunks(2).map(|pair| (pair[1], pair[0])));
+        let (mut sums, right): (Vec<_>, Vec<_>) = pairs.iter().copied().unzip();
+        add_batch(&mut sums, &right, &mut vec![P::Field::ZERO; pairs.len()]);
+        for ((p, q), sum) in pairs.iter().zip(&sums) {
             let mut expected = P::Group::identity();
             p.add_to(&mut expected);
             q.add_to(&mut expected);

@@ -20,7 +20,10 @@ pub trait RawField: Copy + Debug + PartialEq + Send + Sync + 'static {
     /// `self - other`.
     fn sub(&self, other: &Self) -> Self;
     /// `-self`.
-    fn neg(&self) -> Self;
+    #[inline(always)]
+    fn neg(&self) -> Self {
+        Self::ZERO.sub(self)
+    }
     /// `self * other`.
     fn mul(&self, other: &Self) -> Self;
     /// `self * self`.
@@ -41,62 +44,113 @@ const FP_ONE: blst_fp = blst_fp {
     ],
 };
 
-/// Implements [`RawField`] by calls of the blst functions with the given names.
-macro_rules! raw_field {
-    ($field:ty, $zero:expr, $one:expr, $is_zero:expr,
-     $add:ident, $sub:ident, $cneg:ident, $mul:ident, $sqr:ident, $inv:ident) => {
+/// The order of the base field, little-endian limbs.
+const FP_ORDER: [u64; 6] = [
+    0xb9fe_ffff_ffff_aaab,
+    0x1eab_fffe_b153_ffff,
+    0x6730_d2a0_f6b0_f624,
+    0x6477_4b84_f385_12bf,
+    0x4b1b_a7b6_434b_acd7,
+    0x1a01_11ea_397f_e69a,
+];
+
+/// `2^256 mod r`, little-endian limbs: one in Montgomery form.
+const FR_ONE: blst_fr = blst_fr {
+    l: [0x0000_0001_ffff_fffe, 0x5884_b7fa_0003_4802, 0x998c_4fef_ecbc_4ff5, 0x1824_b159_acc5_056f],
+};
+
+/// The order of the scalar field, little-endian limbs.
+const FR_ORDER: [u64; 4] =
+    [0xffff_ffff_0000_0001, 0x53bd_a402_fffe_5bfe, 0x3339_d808_09a1_d805, 0x73ed_a753_299d_7d48];
+
+/// `left - right`, and whether it went below zero.
+#[inline(always)]
+fn sub_limbs<const N: usize>(left: &[u64; N], right: &[u64; N]) -> ([u64; N], bool) {
+    let mut out = [0; N];
+    let mut borrow = false;
+    for index in 0..N {
+        let (difference, below) = left[index].overflowing_sub(right[index]);
+        let (difference, again) = difference.overflowing_sub(u64::from(borrow));
+        out[index] = difference;
+        borrow = below | again;
+    }
+    (out, borrow)
+}
+
+/// `left + right`, without the carry out of the top.
+#[inline(always)]
+fn add_limbs<const N: usize>(left: &[u64; N], right: &[u64; N]) -> [u64; N] {
+    let mut out = [0; N];
+    let mut carry = false;
+    for index in 0..N {
+        let (sum, over) = left[index].overflowing_add(right[index]);
+        let (sum, again) = sum.overflowing_add(u64::from(carry));
+        out[index] = sum;
+        carry = over | again;
+    }
+    out
+}
+
+/// `left + right mod order`. Twice the order must fit, as it does for both fields.
+#[inline(always)]
+fn add_mod<const N: usize>(left: &[u64; N], right: &[u64; N], order: &[u64; N]) -> [u64; N] {
+    let sum = add_limbs(left, right);
+    let (reduced, below) = sub_limbs(&sum, order);
+    // A mask and not a branch, which would be mispredicted half of the time.
+    let keep = 0_u64.wrapping_sub(u64::from(below));
+    std::array::from_fn(|index| (sum[index] & keep) | (reduced[index] & !keep))
+}
+
+/// `left - right mod order`.
+#[inline(always)]
+fn sub_mod<const N: usize>(left: &[u64; N], right: &[u64; N], order: &[u64; N]) -> [u64; N] {
+    let (difference, below) = sub_limbs(left, right);
+    let mask = 0_u64.wrapping_sub(u64::from(below));
+    add_limbs(&difference, &order.map(|limb| limb & mask))
+}
+
+/// Implements [`RawField`] for a prime field: products by blst's assembly, sums inline, as a call
+/// would take longer than the sum.
+macro_rules! prime_field {
+    ($field:ident, $order:expr, $one:expr, $mul:ident, $sqr:ident, $inv:ident) => {
         impl RawField for $field {
-            const ZERO: Self = $zero;
+            const ZERO: Self = $field { l: [0; $order.len()] };
             const ONE: Self = $one;
 
-            #[inline]
+            #[inline(always)]
             fn is_zero(&self) -> bool {
-                $is_zero(self)
+                self.l.iter().fold(0, |bits, limb| bits | limb) == 0
             }
 
-            #[inline]
+            #[inline(always)]
             fn add(&self, other: &Self) -> Self {
-                let mut out = Self::ZERO;
-                // SAFETY: all three point to valid field elements; blst allows aliasing.
-                unsafe { blst::$add(&mut out, self, other) };
-                out
+                $field { l: add_mod(&self.l, &other.l, &$order) }
             }
 
-            #[inline]
+            #[inline(always)]
             fn sub(&self, other: &Self) -> Self {
-                let mut out = Self::ZERO;
-                // SAFETY: as in `add`.
-                unsafe { blst::$sub(&mut out, self, other) };
-                out
+                $field { l: sub_mod(&self.l, &other.l, &$order) }
             }
 
-            #[inline]
-            fn neg(&self) -> Self {
-                let mut out = Self::ZERO;
-                // SAFETY: as in `add`.
-                unsafe { blst::$cneg(&mut out, self, true) };
-                out
-            }
-
-            #[inline]
+            #[inline(always)]
             fn mul(&self, other: &Self) -> Self {
                 let mut out = Self::ZERO;
-                // SAFETY: as in `add`.
+                // SAFETY: all three point to valid field elements; blst allows aliasing.
                 unsafe { blst::$mul(&mut out, self, other) };
                 out
             }
 
-            #[inline]
+            #[inline(always)]
             fn square(&self) -> Self {
                 let mut out = Self::ZERO;
-                // SAFETY: as in `add`.
+                // SAFETY: as in `mul`.
                 unsafe { blst::$sqr(&mut out, self) };
                 out
             }
 
             fn invert(&self) -> Self {
                 let mut out = Self::ZERO;
-                // SAFETY: as in `add`.
+                // SAFETY: as in `mul`.
                 unsafe { blst::$inv(&mut out, self) };
                 out
             }
@@ -104,56 +158,51 @@ macro_rules! raw_field {
     };
 }
 
-/// `2^256 mod r`, likewise.
-const FR_ONE: blst_fr = blst_fr {
-    l: [0x0000_0001_ffff_fffe, 0x5884_b7fa_0003_4802, 0x998c_4fef_ecbc_4ff5, 0x1824_b159_acc5_056f],
-};
+prime_field!(blst_fp, FP_ORDER, FP_ONE, blst_fp_mul, blst_fp_sqr, blst_fp_eucl_inverse);
+prime_field!(blst_fr, FR_ORDER, FR_ONE, blst_fr_mul, blst_fr_sqr, blst_fr_eucl_inverse);
 
-const FP_ZERO: blst_fp = blst_fp { l: [0; 6] };
+impl RawField for blst_fp2 {
+    const ZERO: Self = blst_fp2 { fp: [blst_fp::ZERO; 2] };
+    const ONE: Self = blst_fp2 { fp: [blst_fp::ONE, blst_fp::ZERO] };
 
-#[inline]
-fn fp_is_zero(value: &blst_fp) -> bool {
-    value.l == [0; 6]
+    #[inline(always)]
+    fn is_zero(&self) -> bool {
+        self.fp[0].is_zero() && self.fp[1].is_zero()
+    }
+
+    #[inline(always)]
+    fn add(&self, other: &Self) -> Self {
+        blst_fp2 { fp: [self.fp[0].add(&other.fp[0]), self.fp[1].add(&other.fp[1])] }
+    }
+
+    #[inline(always)]
+    fn sub(&self, other: &Self) -> Self {
+        blst_fp2 { fp: [self.fp[0].sub(&other.fp[0]), self.fp[1].sub(&other.fp[1])] }
+    }
+
+    #[inline(always)]
+    fn mul(&self, other: &Self) -> Self {
+        let mut out = Self::ZERO;
+        // SAFETY: all three point to valid field elements; blst allows aliasing.
+        unsafe { blst::blst_fp2_mul(&mut out, self, other) };
+        out
+    }
+
+    #[inline(always)]
+    fn square(&self) -> Self {
+        let mut out = Self::ZERO;
+        // SAFETY: as in `mul`.
+        unsafe { blst::blst_fp2_sqr(&mut out, self) };
+        out
+    }
+
+    fn invert(&self) -> Self {
+        let mut out = Self::ZERO;
+        // SAFETY: as in `mul`.
+        unsafe { blst::blst_fp2_eucl_inverse(&mut out, self) };
+        out
+    }
 }
-
-raw_field!(
-    blst_fp,
-    FP_ZERO,
-    FP_ONE,
-    fp_is_zero,
-    blst_fp_add,
-    blst_fp_sub,
-    blst_fp_cneg,
-    blst_fp_mul,
-    blst_fp_sqr,
-    blst_fp_eucl_inverse
-);
-
-raw_field!(
-    blst_fp2,
-    blst_fp2 { fp: [FP_ZERO; 2] },
-    blst_fp2 { fp: [FP_ONE, FP_ZERO] },
-    |value: &blst_fp2| fp_is_zero(&value.fp[0]) && fp_is_zero(&value.fp[1]),
-    blst_fp2_add,
-    blst_fp2_sub,
-    blst_fp2_cneg,
-    blst_fp2_mul,
-    blst_fp2_sqr,
-    blst_fp2_eucl_inverse
-);
-
-raw_field!(
-    blst_fr,
-    blst_fr { l: [0; 4] },
-    FR_ONE,
-    |value: &blst_fr| value.l == [0; 4],
-    blst_fr_add,
-    blst_fr_sub,
-    blst_fr_cneg,
-    blst_fr_mul,
-    blst_fr_sqr,
-    blst_fr_eucl_inverse
-);
 
 /// The integer that `value` stands for, as little-endian limbs.
 pub fn canonical(value: &blst_fr) -> [u64; 4] {

@@ -33,7 +33,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Make a proof for each witness, or for each chunk of a file
-    Prove(prove::ProveArgs),
+    Prove(Box<prove::ProveArgs>),
     /// Verify a proof
     Verify(verify::VerifyArgs),
     /// Make an SRS for development from a circuit
@@ -63,7 +63,7 @@ pub fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<Exit, CliError> {
     let config = cli.config.as_deref();
     match cli.command {
-        Command::Prove(args) => prove::run(config, args),
+        Command::Prove(args) => prove::run(config, &args),
         Command::Verify(args) => verify::run(&args),
         Command::Setup(args) => setup::run(&args),
         Command::Policy(command) => policy::run(config, &command),

@@ -111,17 +111,17 @@ impl From<Check> for PointCheck {
     }
 }
 
-pub fn run(explicit_config: Option<&Path>, args: ProveArgs) -> Result<Exit, CliError> {
+pub fn run(explicit_config: Option<&Path>, args: &ProveArgs) -> Result<Exit, CliError> {
     let trace = args.trace.as_deref().map(create).transpose()?;
     let _trace = report::start_logging(trace);
-    let config = with_overrides(config::load(explicit_config)?, &args);
+    let config = with_overrides(config::load(explicit_config)?, args);
     let policy = PolicyLibrary::configured(&config, &config.policy)?;
     let cores = config::cores(&config)?;
     let core = cores.main.clone();
-    let names = work::names(&args)?;
-    let outputs = Outputs::new(&args, &names)?;
+    let names = work::names(args)?;
+    let outputs = Outputs::new(args, &names)?;
     let loading = Instant::now();
-    let work = Work::load(&args)?;
+    let work = Work::load(args)?;
     let load_ns = loading.elapsed().as_nanos() as u64;
     if let Some(path) = &args.vkey {
         work.write_vkey(path)?;

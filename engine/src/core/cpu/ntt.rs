@@ -61,12 +61,6 @@ impl Twiddles {
         &self.domain
     }
 
-    /// The root of block `block`.
-    #[inline]
-    fn root(&self, block: usize) -> &blst_fr {
-        &self.roots[block]
-    }
-
     /// One over the root of block `block`. `s^-1 = -s'` where `s'` belongs to the block that mirrors
     /// this one among those with the same leading bit: `w^-k = -w^(size/2 - k)`.
     #[inline]
@@ -103,7 +97,8 @@ impl Twiddles {
             while len >= 2 {
                 for (index, chunk) in values.chunks_exact_mut(len).enumerate() {
                     let (low, high) = chunk.split_at_mut(len / 2);
-                    cooley_tukey(low, high, self.root(first + index));
+                    let block = first + index;
+                    cooley_tukey(low, high, block, &self.roots[block]);
                 }
                 len /= 2;
                 first *= 2;
@@ -111,10 +106,10 @@ impl Twiddles {
             return;
         }
         let (low, high) = values.split_at_mut(values.len() / 2);
-        let root = self.root(block);
+        let root = &self.roots[block];
         low.par_chunks_mut(STRIPE)
             .zip(high.par_chunks_mut(STRIPE))
-            .for_each(|(low, high)| cooley_tukey(low, high, root));
+            .for_each(|(low, high)| cooley_tukey(low, high, block, root));
         rayon::join(|| self.forward_block(low, 2 * block), || self.forward_block(high, 2 * block + 1));
     }
 
@@ -125,7 +120,8 @@ impl Twiddles {
                 let first = block * (values.len() / len);
                 for (index, chunk) in values.chunks_exact_mut(len).enumerate() {
                     let (low, high) = chunk.split_at_mut(len / 2);
-                    gentleman_sande(low, high, &self.inverse_root(first + index));
+                    let block = first + index;
+                    gentleman_sande(low, high, block, &self.inverse_root(block));
                 }
                 len *= 2;
             }
@@ -136,39 +132,80 @@ impl Twiddles {
         let root = self.inverse_root(block);
         low.par_chunks_mut(STRIPE)
             .zip(high.par_chunks_mut(STRIPE))
-            .for_each(|(low, high)| gentleman_sande(low, high, &root));
+            .for_each(|(low, high)| gentleman_sande(low, high, block, &root));
     }
 }
 
-/// `(u, v)` to `(u + s v, u - s v)`.
+/// `(u, v)` to `(u + s v, u - s v)`, `s` being the root of `block`: one for the first.
 #[inline]
-fn cooley_tukey(low: &mut [blst_fr], high: &mut [blst_fr], root: &blst_fr) {
+fn cooley_tukey(low: &mut [blst_fr], high: &mut [blst_fr], block: usize, root: &blst_fr) {
+    if block == 0 {
+        return sum_and_difference(low, high);
+    }
     for (u, v) in low.iter_mut().zip(high) {
         // SAFETY: three distinct, valid field elements.
         unsafe { blst_fr_ct_bfly(u, v, root) };
     }
 }
 
-/// `(u, v)` to `(u + v, s (u - v))`.
+/// `(u, v)` to `(u + v, s (u - v))`, `s` being the inverse root of `block`.
 #[inline]
-fn gentleman_sande(low: &mut [blst_fr], high: &mut [blst_fr], root: &blst_fr) {
+fn gentleman_sande(low: &mut [blst_fr], high: &mut [blst_fr], block: usize, root: &blst_fr) {
+    if block == 0 {
+        return sum_and_difference(low, high);
+    }
     for (u, v) in low.iter_mut().zip(high) {
         // SAFETY: three distinct, valid field elements.
         unsafe { blst_fr_gs_bfly(u, v, root) };
     }
 }
 
-/// Multiplies element `i` by `first * ratio^i`.
-pub fn scale_by_powers(values: &mut [blst_fr], first: &Scalar, ratio: &Scalar) {
-    let ratio_raw = blst_fr::from(*ratio);
-    values.par_chunks_mut(STRIPE).enumerate().for_each(|(chunk, values)| {
-        let start = ratio.pow_vartime([(chunk * STRIPE) as u64]) * first;
-        let mut factor = blst_fr::from(start);
-        for value in values {
-            *value = value.mul(&factor);
-            factor = factor.mul(&ratio_raw);
+/// `(u, v)` to `(u + v, u - v)`.
+fn sum_and_difference(low: &mut [blst_fr], high: &mut [blst_fr]) {
+    for (u, v) in low.iter_mut().zip(high) {
+        (*u, *v) = (u.add(v), u.sub(v));
+    }
+}
+
+/// Multiplies element `i` of each list by `first * ratio^i`.
+///
+/// # Panics
+/// When the lists differ in length.
+pub fn scale_by_powers<const N: usize>(lists: [&mut [blst_fr]; N], first: &Scalar, ratio: &Scalar) {
+    let len = lists.first().map_or(0, |list| list.len());
+    assert!(lists.iter().all(|list| list.len() == len), "the lists differ in length");
+    scale_from(lists, len, *first, ratio);
+}
+
+/// Halves the lists until they are short.
+fn scale_from<const N: usize>(lists: [&mut [blst_fr]; N], len: usize, first: Scalar, ratio: &Scalar) {
+    if len > STRIPE {
+        let middle = len / 2;
+        let mut high = [const { None }; N];
+        let mut split = 0;
+        let low = lists.map(|list| {
+            let (low, rest) = list.split_at_mut(middle);
+            high[split] = Some(rest);
+            split += 1;
+            low
+        });
+        let high = high.map(Option::unwrap_or_default);
+        let second = first * ratio.pow_vartime([middle as u64]);
+        rayon::join(
+            || scale_from(low, middle, first, ratio),
+            || scale_from(high, len - middle, second, ratio),
+        );
+        return;
+    }
+    let ratio = blst_fr::from(*ratio);
+    let mut lists = lists;
+    let mut factor = blst_fr::from(first);
+    for index in 0..len {
+        for list in &mut lists {
+            list[index] = list[index].mul(&factor);
         }
-    });
+        factor = factor.mul(&ratio);
+    }
 }
 
 #[cfg(test)]
@@ -202,7 +239,7 @@ mod tests {
                 }
                 twiddles.inverse_scaled(&mut values);
                 let size = Scalar::from(domain.size() as u64);
-                scale_by_powers(&mut values, &size.invert().unwrap(), &Scalar::ONE);
+                scale_by_powers([&mut values], &size.invert().unwrap(), &Scalar::ONE);
                 assert_eq!(values, original);
             }
         }
@@ -212,7 +249,7 @@ mod tests {
     fn scaling_multiplies_by_a_geometric_series() {
         let (first, ratio) = (Scalar::from(3), Scalar::from(7));
         let mut values = vec![blst_fr::ONE; 3000];
-        scale_by_powers(&mut values, &first, &ratio);
+        scale_by_powers([&mut values], &first, &ratio);
         for index in [0, 1, 1023, 1024, 2999] {
             let expected = first * ratio.pow_vartime([index as u64]);
             assert_eq!(Scalar::from(values[index]), expected);

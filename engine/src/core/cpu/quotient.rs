@@ -5,14 +5,17 @@
 
 use blst::blst_fr;
 use blstrs::Scalar;
-use ff::{Field, PrimeField};
+use ff::PrimeField;
 use rayon::prelude::*;
 
 use super::ntt::{Twiddles, scale_by_powers};
-use super::spmv::Evaluations;
-use crate::arith::domain::{Domain, reverse_bits};
+use super::spmv::{Evaluations, permute_bit_reversed};
+use crate::arith::domain::Domain;
 use crate::arith::field::{RawField, canonical};
 use crate::srs::HBasis;
+
+/// Elements that one thread takes at a time.
+const STRIPE: usize = 1 << 10;
 
 /// Turns `evaluations` into the scalars of the `h` query, as integers, one per `h` point. Done in
 /// the memory of one of the three; the other two are freed.
@@ -36,20 +39,18 @@ fn monomial(evaluations: Evaluations, twiddles: &Twiddles) -> Vec<blst_fr> {
     let domain = twiddles.domain();
     let size_inverse = one_over(&Scalar::from(domain.size() as u64));
     let shift = Scalar::MULTIPLICATIVE_GENERATOR;
-    let to_coset = |values: &mut [blst_fr]| {
-        twiddles.inverse_scaled(values);
-        scale_by_powers(values, &size_inverse, &shift);
-        twiddles.forward(values);
-    };
-    rayon::join(|| rayon::join(|| to_coset(&mut a), || to_coset(&mut b)), || twiddles.inverse_scaled(&mut c));
-    a.par_iter_mut().zip(&b).for_each(|(a, b)| *a = a.mul(b));
+    in_parallel([&mut a, &mut b, &mut c], |values| twiddles.inverse_scaled(values));
+    scale_by_powers([&mut a, &mut b], &size_inverse, &shift);
+    in_parallel([&mut a, &mut b], |values| twiddles.forward(values));
+    a.par_iter_mut().with_min_len(STRIPE).zip(&b).for_each(|(a, b)| *a = a.mul(b));
     drop(b);
     twiddles.inverse_scaled(&mut a);
     // a = n g^i R_i, c = n c_i
-    scale_by_powers(&mut a, &Scalar::ONE, &one_over(&shift));
-    let factor = blst_fr::from(size_inverse * one_over(&domain.vanishing(&shift)));
-    a.par_iter_mut().zip(&c).for_each(|(a, c)| {
-        *a = blst_fr { l: canonical(&a.sub(c).mul(&factor)) };
+    let factor = size_inverse * one_over(&domain.vanishing(&shift));
+    scale_by_powers([&mut a], &factor, &one_over(&shift));
+    let factor = blst_fr::from(factor);
+    a.par_iter_mut().with_min_len(STRIPE).zip(&c).for_each(|(a, c)| {
+        *a = blst_fr { l: canonical(&a.sub(&c.mul(&factor))) };
     });
     // The degree of h is at most n - 2: bellperson's SRS has no point for the last coefficient.
     a.truncate(domain.size() - 1);
@@ -63,30 +64,21 @@ fn monomial(evaluations: Evaluations, twiddles: &Twiddles) -> Vec<blst_fr> {
 fn odd_coset(evaluations: Evaluations, twiddles: &Twiddles) -> Vec<blst_fr> {
     let Evaluations { mut a, mut b, mut c } = evaluations;
     let domain = twiddles.domain();
-    c.par_iter_mut().zip(&a).zip(&b).for_each(|((c, a), b)| *c = a.mul(b));
+    c.par_iter_mut().with_min_len(STRIPE).zip(&a).zip(&b).for_each(|((c, a), b)| *c = a.mul(b));
     let size_inverse = one_over(&Scalar::from(domain.size() as u64));
     let shift = Domain::new(HBasis::OddCoset, domain.log_size + 1).root;
-    let to_coset = |values: &mut [blst_fr]| {
-        twiddles.inverse_scaled(values);
-        scale_by_powers(values, &size_inverse, &shift);
-        twiddles.forward(values);
-    };
-    rayon::join(|| rayon::join(|| to_coset(&mut a), || to_coset(&mut b)), || to_coset(&mut c));
-    c.par_iter_mut().zip(&a).zip(&b).for_each(|((c, a), b)| {
+    in_parallel([&mut a, &mut b, &mut c], |values| twiddles.inverse_scaled(values));
+    scale_by_powers([&mut a, &mut b, &mut c], &size_inverse, &shift);
+    in_parallel([&mut a, &mut b, &mut c], |values| twiddles.forward(values));
+    c.par_iter_mut().with_min_len(STRIPE).zip(&a).zip(&b).for_each(|((c, a), b)| {
         *c = blst_fr { l: canonical(&a.mul(b).sub(c)) };
     });
-    permute_bit_reversed(&mut c, domain.log_size);
+    permute_bit_reversed(&mut c);
     c
 }
 
-/// Swaps each element with the one at the reversed index.
-fn permute_bit_reversed(values: &mut [blst_fr], bits: u32) {
-    for index in 0..values.len() {
-        let other = reverse_bits(index, bits);
-        if index < other {
-            values.swap(index, other);
-        }
-    }
+fn in_parallel<const N: usize>(lists: [&mut Vec<blst_fr>; N], work: impl Fn(&mut [blst_fr]) + Sync) {
+    lists.into_par_iter().for_each(|list| work(list));
 }
 
 fn one_over(value: &Scalar) -> Scalar {
@@ -95,10 +87,12 @@ fn one_over(value: &Scalar) -> Scalar {
 
 #[cfg(test)]
 mod tests {
+    use ff::Field;
     use rand::SeedableRng;
     use rand_chacha::ChaCha8Rng;
 
     use super::*;
+    use crate::arith::domain::reverse_bits;
 
     type Polynomial = Vec<Scalar>;
 

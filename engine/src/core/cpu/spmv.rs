@@ -4,12 +4,14 @@ use std::collections::TryReserveError;
 
 use blst::blst_fr;
 use blstrs::Scalar;
-use ff::Field;
 use rayon::prelude::*;
 
 use crate::arith::domain::reverse_bits;
 use crate::arith::field::RawField;
 use crate::circuit::{Circuit, Csr, Witness};
+
+/// Rows that one thread takes at a time.
+const STRIPE: usize = 1 << 10;
 
 /// The values of `a(X)`, `b(X)`, `c(X)` on the domain, in bit-reversed order.
 #[derive(Debug)]
@@ -36,31 +38,69 @@ impl Evaluations {
     /// # Panics
     /// When the witness is not of this circuit.
     pub fn new(circuit: &Circuit, witness: &Witness) -> Result<Self, TryReserveError> {
-        let rows = circuit.num_constraints();
-        let z = &witness.values;
-        let inputs = &z[..circuit.num_inputs];
-        let row_of = |matrix: &Csr, row: usize| {
-            if row < rows { matrix.row_dot(row, z, &circuit.coefficients) } else { Scalar::ZERO }
-        };
         let size = circuit.domain_size();
+        let mut a = zeros(size)?;
+        let mut b = zeros(size)?;
+        let mut c = zeros(size)?;
+        let z = &witness.values;
+        let coefficients = &circuit.coefficients;
+        multiply(&circuit.a, z, coefficients, &mut a);
+        multiply(&circuit.b, z, coefficients, &mut b);
+        multiply(&circuit.c, z, coefficients, &mut c);
         // The implied rows say input_i * 0 = 0.
-        let a = evaluate(size, |row| match row.checked_sub(rows) {
-            Some(input) => inputs.get(input).copied().unwrap_or(Scalar::ZERO),
-            None => row_of(&circuit.a, row),
-        })?;
-        let b = evaluate(size, |row| row_of(&circuit.b, row))?;
-        let c = evaluate(size, |row| row_of(&circuit.c, row))?;
+        let implied = &mut a[circuit.num_constraints()..];
+        for (slot, input) in implied.iter_mut().zip(&z[..circuit.num_inputs]) {
+            *slot = (*input).into();
+        }
+        [&mut a, &mut b, &mut c].into_par_iter().for_each(|values| permute_bit_reversed(values));
         Ok(Self { a, b, c })
     }
 }
 
-fn evaluate(size: usize, value: impl Fn(usize) -> Scalar + Sync) -> Result<Vec<blst_fr>, TryReserveError> {
+fn zeros(size: usize) -> Result<Vec<blst_fr>, TryReserveError> {
     let mut values = Vec::new();
     values.try_reserve_exact(size)?;
     values.resize(size, blst_fr::ZERO);
-    let log_size = size.ilog2();
-    values.par_iter_mut().enumerate().with_min_len(1 << 10).for_each(|(index, slot)| {
-        *slot = value(reverse_bits(index, log_size)).into();
-    });
     Ok(values)
+}
+
+/// `out[row] = row of matrix * z`.
+fn multiply(matrix: &Csr, z: &[Scalar], coefficients: &[Scalar], out: &mut [blst_fr]) {
+    out[..matrix.num_rows()].par_chunks_mut(STRIPE).enumerate().for_each(|(chunk, out)| {
+        for (index, slot) in out.iter_mut().enumerate() {
+            *slot = dot(matrix, chunk * STRIPE + index, z, coefficients);
+        }
+    });
+}
+
+/// One row times `z`. Most values of a real witness are 0 or 1: those take no multiplication.
+fn dot(matrix: &Csr, row: usize, z: &[Scalar], coefficients: &[Scalar]) -> blst_fr {
+    let mut sum = blst_fr::ZERO;
+    for (column, coefficient) in matrix.row(row) {
+        let value = blst_fr::from(z[column as usize]);
+        if value.is_zero() {
+            continue;
+        }
+        sum = match coefficient {
+            Circuit::COEFF_ONE => sum.add(&value),
+            Circuit::COEFF_MINUS_ONE => sum.sub(&value),
+            other => {
+                let coefficient = blst_fr::from(coefficients[other as usize]);
+                let is_one = value.l[0] == blst_fr::ONE.l[0] && value == blst_fr::ONE;
+                sum.add(&if is_one { coefficient } else { coefficient.mul(&value) })
+            }
+        };
+    }
+    sum
+}
+
+/// Swaps each element with the one at the reversed index. The length is a power of two.
+pub(super) fn permute_bit_reversed(values: &mut [blst_fr]) {
+    let bits = values.len().ilog2();
+    for index in 0..values.len() {
+        let other = reverse_bits(index, bits);
+        if index < other {
+            values.swap(index, other);
+        }
+    }
 }

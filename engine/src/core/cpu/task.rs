@@ -36,7 +36,7 @@ enum Progress {
     Created,
     Prepared(Assignment),
     Staged(Assignment, Evaluations),
-    Computed(Sums),
+    Computed(Box<Sums>),
     Failed,
 }
 
@@ -97,7 +97,7 @@ impl CoreTask for CpuTask {
             _ => return Err(CoreError::OutOfOrder { stage: "compute", missing: "prepare" }),
         };
         let sums = self.pool.install(|| compute(&self.key, &assignment, evaluations))?;
-        self.progress = Progress::Computed(sums);
+        self.progress = Progress::Computed(Box::new(sums));
         Ok(())
     }
 

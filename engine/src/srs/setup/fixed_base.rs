@@ -5,7 +5,7 @@ use blstrs::Scalar;
 use group::Group;
 use rayon::prelude::*;
 
-use crate::arith::affine::{Additions, AffinePoint, add_batch};
+use crate::arith::affine::{AffinePoint, add_batch};
 use crate::arith::field::{RawField, canonical};
 use crate::arith::window::Window;
 
@@ -51,69 +51,58 @@ impl<P: AffinePoint> FixedBase<P> {
     pub fn multiply(&self, scalars: &[Scalar]) -> Vec<P::Public> {
         let mut products = vec![P::Public::default(); scalars.len()];
         products.par_chunks_mut(GROUP).zip(scalars.par_chunks(GROUP)).for_each(|(products, scalars)| {
-            let mut work = Work {
-                scalars: scalars.iter().map(|scalar| canonical(&blst_fr::from(*scalar))).collect(),
-                scratch: vec![P::Field::ZERO; BATCH],
-            };
-            self.multiply_group(products, &mut work);
-            work.wipe();
+            let mut work = Work::new(scalars);
+            self.multiply_group(&mut work);
+            for (product, sum) in products.iter_mut().zip(&work.sums) {
+                *product = sum.to_public();
+            }
         });
         products
     }
 
-    fn multiply_group(&self, products: &mut [P::Public], work: &mut Work<P>) {
+    fn multiply_group(&self, work: &mut Work<P>) {
         for (index, row) in self.table.chunks(self.window.buckets()).enumerate() {
-            for (sums, scalars) in products.chunks_mut(BATCH).zip(work.scalars.chunks(BATCH)) {
-                let mut step = Step { sums, scalars, row, window: self.window, index };
-                add_batch(&mut step, &mut work.scratch);
+            for (sums, scalars) in work.sums.chunks_mut(BATCH).zip(work.scalars.chunks(BATCH)) {
+                let multiples = &mut work.multiples[..sums.len()];
+                for (multiple, scalar) in multiples.iter_mut().zip(scalars) {
+                    *multiple = match self.window.digit(scalar, index) {
+                        0 => P::IDENTITY,
+                        digit @ 1.. => row[digit as usize - 1],
+                        digit => row[digit.unsigned_abs() as usize - 1].neg(),
+                    };
+                }
+                add_batch(sums, multiples, &mut work.scratch);
             }
         }
     }
 }
 
-/// The private memory of one thread: the integers are as secret as the scalars.
+/// The working memory of one thread.
 struct Work<P: AffinePoint> {
+    /// As secret as the scalars they are made from.
     scalars: Vec<[u64; 4]>,
+    sums: Vec<P>,
+    multiples: Vec<P>,
     scratch: Vec<P::Field>,
 }
 
 impl<P: AffinePoint> Work<P> {
-    fn wipe(&mut self) {
-        for scalar in &mut self.scalars {
-            // SAFETY: valid, aligned, no destructor. Volatile: see `Secret`.
-            unsafe { std::ptr::write_volatile(scalar, [0; 4]) };
+    fn new(scalars: &[Scalar]) -> Self {
+        Self {
+            scalars: scalars.iter().map(|scalar| canonical(&blst_fr::from(*scalar))).collect(),
+            sums: vec![P::IDENTITY; scalars.len()],
+            multiples: vec![P::IDENTITY; BATCH],
+            scratch: vec![P::Field::ZERO; BATCH],
         }
     }
 }
 
-/// One window of a batch of multiples.
-struct Step<'a, P: AffinePoint> {
-    sums: &'a mut [P::Public],
-    scalars: &'a [[u64; 4]],
-    row: &'a [P],
-    window: Window,
-    index: usize,
-}
-
-impl<P: AffinePoint> Additions<P> for Step<'_, P> {
-    fn count(&self) -> usize {
-        self.sums.len()
-    }
-
-    #[inline]
-    fn operands(&self, index: usize) -> (P, P) {
-        let digit = self.window.digit(&self.scalars[index], self.index);
-        let multiple = match digit {
-            0 => P::IDENTITY,
-            1.. => self.row[digit as usize - 1],
-            _ => self.row[digit.unsigned_abs() as usize - 1].neg(),
-        };
-        (*self.sums[index].as_ref(), multiple)
-    }
-
-    #[inline]
-    fn store(&mut self, index: usize, sum: P) {
-        *self.sums[index].as_mut() = sum;
+impl<P: AffinePoint> Drop for Work<P> {
+    fn drop(&mut self) {
+        for scalar in &mut self.scalars {
+            // SAFETY: valid, aligned, no destructor. Volatile: see `Secret`.
+            unsafe { std::ptr::write_volatile(scalar, [0; 4]) };
+        }
     }
 }
 
@@ -125,34 +114,12 @@ fn fill_row<P: AffinePoint>(row: &mut [P], base: P) {
     while known < row.len() {
         // The multiples from `known` + 1 to twice `known` are those so far plus the largest.
         let (multiples, rest) = row.split_at_mut(known);
-        let largest = multiples[known - 1];
-        for (multiples, targets) in multiples.chunks(BATCH).zip(rest[..known].chunks_mut(BATCH)) {
-            add_batch(&mut Shift { multiples, largest, targets }, &mut scratch);
+        let largest = [multiples[known - 1]; BATCH];
+        rest[..known].copy_from_slice(multiples);
+        for targets in rest[..known].chunks_mut(BATCH) {
+            add_batch(targets, &largest[..targets.len()], &mut scratch);
         }
         known *= 2;
-    }
-}
-
-/// `targets[i] = multiples[i] + largest`.
-struct Shift<'a, P> {
-    multiples: &'a [P],
-    largest: P,
-    targets: &'a mut [P],
-}
-
-impl<P: AffinePoint> Additions<P> for Shift<'_, P> {
-    fn count(&self) -> usize {
-        self.targets.len()
-    }
-
-    #[inline]
-    fn operands(&self, index: usize) -> (P, P) {
-        (self.multiples[index], self.largest)
-    }
-
-    #[inline]
-    fn store(&mut self, index: usize, sum: P) {
-        self.targets[index] = sum;
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Scalars that are 0, 1 or -1, which is most of what a real witness holds, are told apart
 //! beforehand: they cost nothing, or one addition. All sums of a proof are cut into jobs, which the
-//! threads take from a common list, each with its own [`Arena`] of known size.
+//! threads take from a common list, each with its own `Arena` of known size.
 
 use std::collections::TryReserveError;
 use std::ops::Range;
