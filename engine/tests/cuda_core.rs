@@ -18,7 +18,6 @@ use interlock_engine::srs::setup::generate_with_basis;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-#[allow(dead_code, reason = "other tests need the rest")]
 mod common;
 
 use common::Instance;
@@ -71,14 +70,14 @@ fn bytes(proof: &Proof<Bls12>) -> Vec<u8> {
 }
 
 fn key(instance: &Instance, basis: HBasis) -> Arc<ProvingKey> {
-    let srs = generate_with_basis(&instance.circuit, basis, &mut rng(1));
+    let srs = generate_with_basis(&instance.circuit, basis, rng(1));
     Arc::new(ProvingKey { circuit: instance.circuit.clone(), srs })
 }
 
 fn check_basis(cuda: &LoadedCore, instance: &Instance, basis: HBasis) {
     let key = key(instance, basis);
     let witness = Arc::new(instance.witness.clone());
-    let blinding = Blinding::random(&mut rng(2));
+    let blinding = Blinding::random(rng(2));
     let cpu = CpuCore::new(BUDGET, None).unwrap();
     let expected = bytes(&run(cpu.task(0, key.clone(), witness.clone(), blinding).unwrap(), true));
     for staged in [true, false] {
@@ -137,7 +136,7 @@ fn tasks_that_overlap_do_not_disturb_each_other() {
         .iter()
         .map(|instance| {
             let (key, witness) = (key(instance, HBasis::Monomial), Arc::new(instance.witness.clone()));
-            let blinding = Blinding::random(&mut rng(11));
+            let blinding = Blinding::random(rng(11));
             let cpu = CpuCore::new(BUDGET, None).unwrap();
             let proof = bytes(&run(cpu.task(0, key.clone(), witness.clone(), blinding).unwrap(), true));
             (key, witness, blinding, proof)
@@ -164,7 +163,7 @@ fn a_task_holds_what_its_plan_says_and_no_more() {
     let instance = common::dense(3_000, &mut rng(12));
     let (key, witness) = (key(&instance, HBasis::Monomial), Arc::new(instance.witness.clone()));
     let plan = cuda.plan(&key);
-    let mut task = cuda.task(0, key, witness, Blinding::random(&mut rng(13))).unwrap();
+    let mut task = cuda.task(0, key, witness, Blinding::random(rng(13))).unwrap();
     task.prepare().unwrap();
     assert_eq!(cuda.usage(0), UsageRecord { held_bytes: 0, peak_bytes: 0 });
     task.stage().unwrap();
@@ -181,7 +180,7 @@ fn a_task_that_does_not_fit_fails_alone() {
     drop(cuda);
     let Some(cuda) = cuda_core(plan.peak_bytes() + plan.staged_bytes) else { return };
     let (key, witness) = (key(&instance, HBasis::Monomial), Arc::new(instance.witness.clone()));
-    let task = || cuda.task(0, key.clone(), witness.clone(), Blinding::random(&mut rng(15))).unwrap();
+    let task = || cuda.task(0, key.clone(), witness.clone(), Blinding::random(rng(15))).unwrap();
     let mut waiting: Vec<_> = (0..2).map(|_| task()).collect();
     for task in &mut waiting {
         task.prepare().unwrap();
