@@ -49,7 +49,7 @@ fn transforms(criterion: &mut Criterion) {
 /// Points of a kind whose multiples are cheap to make: `i * generator`.
 fn points<G: Group + Curve>(count: usize) -> Vec<G::AffineRepr>
 where
-    G::AffineRepr: Default,
+    G::AffineRepr: Default + Clone,
 {
     let mut point = G::generator();
     let points: Vec<G> = (0..count)

@@ -11,6 +11,9 @@ impl Window {
     /// Widths there are.
     pub const WIDTHS: std::ops::RangeInclusive<u32> = 3..=16;
 
+    /// From this many buckets on, they are summed up in batches.
+    pub const MANY_BUCKETS: usize = 256;
+
     /// The window of `bits` bits.
     ///
     /// # Panics
@@ -24,11 +27,13 @@ impl Window {
     ///
     /// Never falls as `terms` grows, so that memory planned for many terms serves fewer.
     pub fn for_terms(terms: usize) -> Self {
-        // Each window adds each term once, and sums up its buckets at a little over two additions
-        // each; then there is a fixed part for combining windows.
+        // In quarters of an addition in a batch: each window adds each term once; then it sums up
+        // its buckets, with two additions each, which are in batches only if there are many; then
+        // there is a fixed part for combining windows.
         let cost = |width: &u32| {
             let window = Window(*width);
-            window.count() as u64 * (terms as u64 + 9 * window.buckets() as u64 / 4 + 30)
+            let per_bucket = if window.buckets() < Self::MANY_BUCKETS { 15 } else { 9 };
+            window.count() as u64 * (4 * terms as u64 + per_bucket * window.buckets() as u64 + 120)
         };
         Window(Self::WIDTHS.min_by_key(cost).unwrap_or(*Self::WIDTHS.start()))
     }

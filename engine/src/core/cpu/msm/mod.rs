@@ -335,3 +335,66 @@ pub fn multiply<P: AffinePoint>(
     let [sum] = batch.finish()[..] else { unreachable!("one sum was asked for") };
     Ok(sum)
 }
+
+#[cfg(test)]
+mod tests {
+    use blst::{blst_p1_affine, blst_p2_affine};
+    use blstrs::Scalar;
+    use ff::Field;
+    use rand::SeedableRng;
+    use rand_chacha::ChaCha8Rng;
+
+    use super::*;
+    use crate::arith::field::canonical;
+
+    /// Points that are random, repeated, each other's negatives, and the identity.
+    fn points<P: AffinePoint>(count: usize, rng: &mut ChaCha8Rng) -> Vec<P> {
+        let groups: Vec<_> = (0..count).map(|_| P::Group::random(&mut *rng)).collect();
+        let mut points = P::normalize(&groups);
+        for index in (4..count).step_by(5) {
+            points[index] = match index % 4 {
+                0 => points[index - 1],
+                1 => points[index - 1].neg(),
+                _ => P::IDENTITY,
+            };
+        }
+        points
+    }
+
+    /// Against one multiplication after the other.
+    fn check<P: AffinePoint>(count: usize, scalar: impl Fn(usize, &mut ChaCha8Rng) -> Scalar)
+    where
+        P::Group: std::ops::Mul<Scalar, Output = P::Group>,
+    {
+        let rng = &mut ChaCha8Rng::seed_from_u64(count as u64);
+        let points = points::<P>(count, rng);
+        let scalars: Vec<_> = (0..count).map(|index| scalar(index, rng)).collect();
+        let mut expected = P::Group::identity();
+        for (point, scalar) in points.iter().zip(&scalars) {
+            let mut group = P::Group::identity();
+            point.add_to(&mut group);
+            expected += group * *scalar;
+        }
+        let public: Vec<_> = points.iter().map(|point| point.to_public()).collect();
+        let integers: Vec<_> =
+            scalars.iter().map(|&scalar| blst_fr { l: canonical(&scalar.into()) }).collect();
+        assert_eq!(multiply::<P>(&public, &integers).unwrap(), expected);
+    }
+
+    #[test]
+    fn random_scalars_agree_with_single_multiplications() {
+        for count in [0, 1, 2, 3, 33, 700] {
+            check::<blst_p1_affine>(count, |_, rng| Scalar::random(rng));
+            check::<blst_p2_affine>(count, |_, rng| Scalar::random(rng));
+        }
+        // More than one tile, and buckets enough to be summed up in chains.
+        check::<blst_p1_affine>(TILE + 1000, |_, rng| Scalar::random(rng));
+    }
+
+    #[test]
+    fn special_scalars_agree_with_single_multiplications() {
+        let special = [Scalar::ZERO, Scalar::ONE, -Scalar::ONE, Scalar::from(2), -Scalar::from(4096)];
+        check::<blst_p1_affine>(900, |index, _| special[index % special.len()]);
+        check::<blst_p2_affine>(90, |_, _| -Scalar::from(3));
+    }
+}

@@ -11,12 +11,13 @@ use group::Group;
 
 use crate::arith::affine::{AffinePoint, add_batch};
 use crate::arith::field::RawField;
+use crate::arith::window::Window;
 
 /// Additions that share an inversion. An inversion takes as long as about 80 multiplications.
 const BATCH: usize = 512;
 
-/// Runs of buckets that are summed side by side; below twice as many buckets it does not pay.
-const CHAINS: usize = 128;
+/// Runs of buckets that are summed side by side.
+const CHAINS: usize = Window::MANY_BUCKETS / 2;
 
 /// The terms of one tile.
 pub trait Terms<P> {
@@ -136,7 +137,7 @@ fn filled<T: Copy>(value: T, len: usize) -> Result<Vec<T>, TryReserveError> {
 
 /// Points that summing up `buckets` buckets in chains needs.
 fn chain_points(buckets: usize) -> usize {
-    if buckets < 2 * CHAINS { 0 } else { 2 * CHAINS }
+    if buckets < Window::MANY_BUCKETS { 0 } else { 2 * CHAINS }
 }
 
 impl<P: AffinePoint> Arena<P> {
