@@ -35,7 +35,7 @@ use crate::{DeviceView, Manifest, Observation, Request, Strided, Verdict, View, 
 /// `Skip` anywhere but at Stage, `Enter` while a lock is taken, `Enter` with fewer bytes than needed or more than the
 /// task's peak, and `Enter` whose bytes do not fit or would leave the staged tasks unable to finish
 /// one after another (the banker's check). So is a wait for nothing: no event and no deadline.
-/// Too many refusals, or a panic, and the host quarantines the policy and goes on with its fallback.
+/// A panic counts as a refusal too. Too many in a row, and the host quarantines the policy and goes on with its fallback.
 ///
 /// Only [`Policy::MANIFEST`] is required. The default policy enters as soon as it may and stages ahead
 /// whenever there is room.
