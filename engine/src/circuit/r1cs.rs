@@ -79,15 +79,17 @@ impl Header {
         expect_modulus(&mut section, &scalar_modulus())?;
         let at = section.position();
         let wires = section.u32_le()?;
-        let [outputs, inputs, private] = [section.u32_le()?, section.u32_le()?, section.u32_le()?];
+        let [outputs, inputs] = [section.u32_le()?, section.u32_le()?];
+        // The private inputs of the source: circom counts those too that it optimised away, so that no
+        // wire need belong to them.
+        let _private = section.u32_le()?;
         let _labels = section.u64_le()?;
         let constraints = section.u32_le()?;
         let error = |reason| section.error_at(at, reason);
 
         let inputs = 1 + u64::from(outputs) + u64::from(inputs);
-        let named = inputs + u64::from(private);
-        if named > wires.into() {
-            let (expected, found) = (named, wires.into());
+        if inputs > wires.into() {
+            let (expected, found) = (inputs, wires.into());
             let what = "the number of wires";
             return Err(error(Reason::CountMismatch { what, expected, found }));
         }

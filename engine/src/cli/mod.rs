@@ -9,6 +9,7 @@ mod config;
 mod error;
 mod output;
 mod policy;
+mod print;
 mod prove;
 mod setup;
 mod verify;
@@ -68,7 +69,9 @@ fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Setup(args) => setup::run(&args),
         Command::Policy(command) => policy::run(config, &command),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "interlock", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "interlock", &mut script);
+            print::text(&String::from_utf8_lossy(&script))?;
             Ok(Exit::Done)
         }
     }

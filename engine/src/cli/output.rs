@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 
 use super::{CliError, Exit};
 
-/// Writes a file whole or not at all: into a temporary file beside it, then renamed over it.
+/// Writes a file whole or not at all: into a temporary file beside it, then renamed over it. A symbolic
+/// link is followed.
 ///
 /// # Errors
-/// [`Exit::Output`], with the path. The folder is made when it is not there.
+/// [`Exit::Output`], with the path, also when something other than a regular file stands there: it
+/// would be replaced. The folder is made when it is not there.
 pub fn write_whole(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<&mut tempfile::NamedTempFile>) -> io::Result<()>,
@@ -25,10 +27,11 @@ fn write_unnamed(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<&mut tempfile::NamedTempFile>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let folder = match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
+    let path = &identity(path);
+    if path.symlink_metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        return Err(io::Error::other("not a regular file stands there"));
+    }
+    let folder = folder_of(path);
     fs::create_dir_all(folder)?;
     let mut file = tempfile::Builder::new().permissions(permissions()).tempfile_in(folder)?;
     let mut writer = BufWriter::new(&mut file);
@@ -37,6 +40,35 @@ fn write_unnamed(
     drop(writer);
     file.as_file().sync_all()?;
     file.persist(path)?;
+    Ok(())
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
+}
+
+/// The one path of a file that may have several: links are followed as far as there is something.
+fn identity(path: &Path) -> PathBuf {
+    let beside = || Some(fs::canonicalize(folder_of(path)).ok()?.join(path.file_name()?));
+    fs::canonicalize(path).ok().or_else(beside).unwrap_or_else(|| path.to_owned())
+}
+
+/// Checks that a command's outputs are different files, and none of them one of its inputs.
+///
+/// # Errors
+/// [`Exit::Usage`], with the path.
+pub fn check_distinct<'a>(
+    outputs: impl IntoIterator<Item = &'a Path>,
+    inputs: impl IntoIterator<Item = &'a Path>,
+) -> Result<(), CliError> {
+    let mut taken: HashMap<PathBuf, &str> =
+        inputs.into_iter().map(|input| (identity(input), "is an input")).collect();
+    for output in outputs {
+        if let Some(what) = taken.insert(identity(output), "is another output") {
+            let message = format!("{}: this output {what} too", output.display());
+            return Err(CliError::new(Exit::Usage, message).with_help("Give each file a path of its own."));
+        }
+    }
     Ok(())
 }
 

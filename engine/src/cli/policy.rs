@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use interlock_policy_api::{ManifestDoc, Stage};
+use interlock_policy_api::Stage;
 
-use super::{CliError, Exit, config};
-use crate::host::{self, PolicyStatus};
+use super::{CliError, Exit, config, print};
+use crate::host::{self, Inspection, PolicyEntry, PolicyStatus};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum PolicyCommand {
@@ -36,63 +36,61 @@ fn list(explicit_config: Option<&Path>, json: bool) -> Result<Exit, CliError> {
     let config = config::load(explicit_config)?;
     let entries = host::list(&config);
     if json {
-        print_json(&entries);
+        print::json(&entries)?;
     } else {
-        if let Some(file) = &config.file {
-            println!("{}:", file.display());
-        }
-        for entry in &entries {
-            let mark = if entry.default { "*" } else { " " };
-            match &entry.status {
-                PolicyStatus::Ready { file, manifest, .. } => {
-                    let place = file.as_ref().map_or("linked".into(), |file| file.display().to_string());
-                    println!("{mark} {} {} ({place})", entry.name, manifest.version);
-                    println!("    {}", manifest.description);
-                }
-                PolicyStatus::Refused { error } => println!("{mark} {} REFUSED: {error}", entry.name),
-            }
-        }
-        println!("(* the default)");
+        print::text(&list_text(config.file.as_deref(), &entries))?;
     }
     let refused = entries.iter().any(|entry| matches!(entry.status, PolicyStatus::Refused { .. }));
     Ok(if refused { Exit::Config } else { Exit::Done })
 }
 
+fn list_text(file: Option<&Path>, entries: &[PolicyEntry]) -> String {
+    let mut text = file.map_or(String::new(), |file| format!("{}:\n", file.display()));
+    for entry in entries {
+        let mark = if entry.default { "*" } else { " " };
+        text += &match &entry.status {
+            PolicyStatus::Ready { file, manifest, .. } => {
+                let place = file.as_ref().map_or("linked".into(), |file| file.display().to_string());
+                let (name, version, description) = (&entry.name, &manifest.version, &manifest.description);
+                format!("{mark} {name} {version} ({place})\n    {description}\n")
+            }
+            PolicyStatus::Refused { error } => format!("{mark} {} REFUSED: {error}\n", entry.name),
+        };
+    }
+    text + "(* the default)\n"
+}
+
 fn inspect(file: &Path, json: bool) -> Result<Exit, CliError> {
     let inspection = host::inspect(file)?;
     if json {
-        print_json(&inspection);
-        return Ok(Exit::Done);
+        print::json(&inspection)?;
+    } else {
+        print::text(&inspection_text(&inspection))?;
     }
-    println!(
-        "file         {} ({} bytes, mode {:04o})",
-        inspection.file.display(),
-        inspection.size,
-        inspection.mode
-    );
-    println!("sha256       {}", inspection.sha256);
-    if let Some(reason) = &inspection.distrust {
-        println!("would not be loaded: {reason}");
-    }
-    print_manifest(&inspection.manifest, &inspection.hooks);
     Ok(Exit::Done)
 }
 
-fn print_manifest(manifest: &ManifestDoc, hooks: &[&str]) {
-    println!("policy       {} {}", manifest.name, manifest.version);
-    println!("description  {}", manifest.description);
-    println!("ABI          {}.{}", manifest.abi_major, manifest.abi_minor);
-    println!("hooks        {}", if hooks.is_empty() { "none".into() } else { hooks.join(", ") });
+fn inspection_text(inspection: &Inspection) -> String {
+    let Inspection { file, size, sha256, mode, distrust, hooks, manifest, .. } = inspection;
+    let mut lines = vec![
+        format!("file         {} ({size} bytes, mode {mode:04o})", file.display()),
+        format!("sha256       {sha256}"),
+    ];
+    lines.extend(distrust.iter().map(|reason| format!("would not be loaded: {reason}")));
+    lines.extend([
+        format!("policy       {} {}", manifest.name, manifest.version),
+        format!("description  {}", manifest.description),
+        format!("ABI          {}.{}", manifest.abi_major, manifest.abi_minor),
+        format!("hooks        {}", if hooks.is_empty() { "none".into() } else { hooks.join(", ") }),
+    ]);
     for lock in &manifest.locks {
         let option = lock.permits_option.as_ref().map_or(String::new(), |name| format!(" (option {name})"));
         let (first, last) = (Stage(lock.first), Stage(lock.last));
-        println!("lock         {}: {first}..={last}, {} permits{option}", lock.name, lock.permits);
+        lines.push(format!("lock         {}: {first}..={last}, permits {}{option}", lock.name, lock.permits));
     }
     for option in &manifest.options {
-        println!("option       {}: {} = {}  {}", option.name, option.kind, option.default, option.doc);
+        let (name, kind, default, doc) = (&option.name, &option.kind, &option.default, &option.doc);
+        lines.push(format!("option       {name}: {kind} = {default}  {doc}"));
     }
-}
-
-fn print_json(value: &impl serde::Serialize) {
-    println!("{}", serde_json::to_string_pretty(value).expect("these types are plain data"));
+    lines.join("\n") + "\n"
 }

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use rand_core::OsRng;
 
-use super::output::write_whole;
-use super::{CliError, Exit};
+use super::output::{check_distinct, write_whole};
+use super::{CliError, Exit, print};
 use crate::circuit::{Circuit, r1cs};
 use crate::format::Input;
 use crate::proof::vkey;
@@ -28,18 +28,19 @@ pub struct SetupArgs {
 }
 
 pub fn run(args: &SetupArgs) -> Result<Exit, CliError> {
+    check_distinct([args.params.as_path(), &args.vkey], [args.r1cs.as_path()])?;
     let circuit = r1cs::read(&Input::open(&args.r1cs)?)?;
     let begun = Instant::now();
     let srs = development_srs(&circuit)?;
-    println!(
+    print::line(format_args!(
         "SRS for {} constraints (domain {}) made in {:.1} s",
         circuit.num_constraints(),
         circuit.domain_size(),
         begun.elapsed().as_secs_f64()
-    );
+    ))?;
     write_whole(&args.params, |writer| params::write(&srs, writer).map_err(std::io::Error::other))?;
     write_whole(&args.vkey, |writer| std::io::Write::write_all(writer, vkey::to_json(&srs.vk).as_bytes()))?;
-    println!("wrote {} and {}", args.params.display(), args.vkey.display());
+    print::line(format_args!("wrote {} and {}", args.params.display(), args.vkey.display()))?;
     Ok(Exit::Done)
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{CliError, Exit};
+use super::{CliError, Exit, print};
 use crate::format::Input;
 use crate::proof::{self, vkey};
 
@@ -25,10 +25,10 @@ pub fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
     let proof = proof::read(&Input::open(&args.proof)?)?;
     let inputs = proof::read_public(&Input::open(&args.public)?)?;
     if proof::verify(&key, &proof, &inputs)? {
-        println!("the proof holds");
+        print::line("the proof holds")?;
         Ok(Exit::Done)
     } else {
-        println!("the proof does not hold");
+        print::line("the proof does not hold")?;
         Ok(Exit::NotProved)
     }
 }

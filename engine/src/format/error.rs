@@ -175,9 +175,9 @@ impl Reason {
             Self::Io(_) => "Check that the path is right and that the file may be read.",
             Self::NotAFile => "Give the path of a regular file; pipes and devices cannot be read twice.",
             Self::Empty => {
-                "The tool that made it failed. `snarkjs groth16 setup` leaves an empty file, with exit \
-                 code 0, when the circuit is too big for the ptau file or of another curve: run it again \
-                 and read what it prints."
+                "The tool that made it failed: run it again and read what it prints. (`snarkjs groth16 setup` \
+                 leaves an empty zkey, with exit code 0, when the circuit is too big for the ptau file or of \
+                 another curve.)"
             }
             Self::Truncated { .. } => {
                 "The file was cut short or damaged: copy or make it again, and compare checksums."

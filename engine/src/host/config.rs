@@ -31,7 +31,7 @@ pub const FALLBACK: &str = "serialized-fallback";
 /// The largest `plugins.ron` that is read, in bytes.
 pub const MAX_CONFIG_BYTES: u64 = 1 << 20;
 
-/// The most workers of one kind.
+/// The most workers of one kind, and the most threads of a core.
 pub const MAX_WORKERS: usize = 1_024;
 
 /// Everything `plugins.ron` says, checked.
@@ -80,8 +80,8 @@ pub enum CoreConfig {
         /// when this is left out.
         #[serde(default)]
         memory: Option<ByteSize>,
-        /// Threads of the core; 0 for one for each processor.
-        #[serde(default)]
+        /// Threads of the core, at most [`MAX_WORKERS`]; 0 for one for each processor.
+        #[serde(default, deserialize_with = "threads")]
         threads: usize,
     },
     /// The CUDA core, from its library. The CPU core with its defaults stands by.
@@ -342,6 +342,16 @@ fn workers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error
         return Ok(count);
     }
     Err(D::Error::custom(format!("{count} workers; write 1 to {MAX_WORKERS}")))
+}
+
+fn threads<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    let count = usize::deserialize(deserializer)?;
+    if count <= MAX_WORKERS {
+        return Ok(count);
+    }
+    Err(D::Error::custom(format!(
+        "{count} threads; write 1 to {MAX_WORKERS}, or 0 for one for each processor"
+    )))
 }
 
 fn positive<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default + PartialEq>(

@@ -105,7 +105,9 @@ pub enum LoadFault {
 
 fn subject(file: &Path, fault: &LoadFault) -> String {
     match fault {
-        LoadFault::UnknownPolicy { .. } if file.as_os_str().is_empty() => String::new(),
+        LoadFault::UnknownPolicy { .. } if file.as_os_str().is_empty() => {
+            "no plugins.ron in the working directory or beside the program (--config names one): ".to_owned()
+        }
         LoadFault::UnknownPolicy { .. } => format!("{}: ", file.display()),
         _ => format!("policy library {}: ", file.display()),
     }

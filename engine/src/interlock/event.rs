@@ -1,5 +1,7 @@
 //! What goes into the arbiter and what comes out of it.
 
+use std::fmt;
+
 use interlock_policy_api::Stage;
 
 use super::LockTable;
@@ -143,6 +145,22 @@ pub enum Refusal {
     Unreachable,
 }
 
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::UnknownKind => "a verdict of a kind the host does not know",
+            Self::SkipNotAllowed => "Skip at a gate other than Stage",
+            Self::TooFewBytes => "Enter with fewer bytes than the stage needs",
+            Self::TooManyBytes => "Enter with more bytes than the task ever holds",
+            Self::LockTaken => "Enter while a lock of the gate is taken",
+            Self::UnsafeReservation => "Enter with bytes that are not free, or that others need to finish",
+            Self::EndlessWait => "Wait for nothing, or until a time already past",
+            Self::Panicked => "a panic",
+            Self::Unreachable => "no answer",
+        })
+    }
+}
+
 /// Why a policy was quarantined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -159,6 +177,19 @@ pub enum Quarantine {
         /// For how long.
         idle_ns: u64,
     },
+}
+
+impl fmt::Display for Quarantine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooManyRefusals { last, limit } => {
+                write!(f, "{limit} of its verdicts in a row were refused, the last was {last}")
+            }
+            Self::Stalled { idle_ns } => {
+                write!(f, "it let nobody in for {} ms while the device stood idle", idle_ns / 1_000_000)
+            }
+        }
+    }
 }
 
 /// Why an event was not taken: it makes no sense where the arbiter stands. Nothing was changed.

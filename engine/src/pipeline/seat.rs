@@ -296,10 +296,10 @@ impl Seat {
                 ..self.event(TimelineKind::Freed, owner(task))
             }),
             Command::Refused { task, gate, refusal } => {
-                tracing::warn!(device = self.device, task = task.0, %gate, ?refusal, "verdict refused");
+                tracing::warn!(device = self.device, task = task.0, %gate, %refusal, "verdict refused");
                 self.record(TimelineEvent {
                     stage: gate.name(),
-                    detail: format!("{refusal:?}"),
+                    detail: refusal.to_string(),
                     ..self.event(TimelineKind::Refused, owner(task))
                 });
             }
@@ -318,7 +318,7 @@ impl Seat {
         tracing::error!(
             device = self.device,
             policy = state.policy.library().name(),
-            ?reason,
+            %reason,
             fallback = self.fallback.name(),
             %dump,
             "policy quarantined"
@@ -326,7 +326,7 @@ impl Seat {
         state.quarantine = Some(reason);
         state.next = Some(self.fallback_policy());
         self.record(TimelineEvent {
-            detail: format!("{}: {reason:?}", state.policy.library().name()),
+            detail: format!("{}: {reason}", state.policy.library().name()),
             ..self.event(TimelineKind::Quarantined, None)
         });
     }

@@ -116,7 +116,8 @@ pub fn read_public(input: &Input) -> Result<Vec<Scalar>, FormatError> {
     }
     let (_, numbers): (_, Vec<String>) = json::parse(input, MOST_PUBLIC_BYTES)?;
     let scalar = |(index, text): (usize, &String)| {
-        let reason = Reason::NonCanonicalScalar { index: index as u64 };
+        let what = "is not a decimal number below the order of the scalar field";
+        let reason = Reason::Json(format!("number {index} {what}"));
         json::scalar(text).ok_or_else(|| input.error("the public inputs", None, reason))
     };
     numbers.iter().enumerate().map(scalar).collect()

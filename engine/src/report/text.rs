@@ -16,7 +16,11 @@ pub fn render(report: &RunReport) -> String {
 
 fn write_all(text: &mut String, report: &RunReport) -> std::fmt::Result {
     let statement = &report.statement;
-    let verified = if report.verified { ", each verified" } else { ", not verified" };
+    let verified = match report.proofs {
+        0 => "",
+        _ if report.verified => ", each verified",
+        _ => ", not verified",
+    };
     writeln!(
         text,
         "{} proofs of {} partitions in {:.2} s ({:.2} proofs/s){verified}",
@@ -92,10 +96,10 @@ fn write_device(text: &mut String, device: &DeviceReport) -> std::fmt::Result {
         counters.waits,
     )?;
     for (reason, count) in &counters.refusals {
-        writeln!(text, "  refused {count} times: {reason:?}")?;
+        writeln!(text, "  refused {count} times: {reason}")?;
     }
     if let Some(reason) = &device.quarantine {
-        writeln!(text, "  a policy was quarantined: {reason:?}")?;
+        writeln!(text, "  a policy was quarantined: {reason}")?;
     }
     for (name, value) in &device.policy_stats {
         writeln!(text, "  {}: {name} = {value}", device.policy)?;

@@ -160,3 +160,45 @@ fn an_output_that_cannot_be_written_is_an_error() {
     assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
     assert!(stderr(&output).contains("blocked/proof.json"), "{}", stderr(&output));
 }
+
+#[test]
+fn an_output_never_takes_the_place_of_an_input_another_output_or_a_device() {
+    let bench = Workbench::new().with_multiplier();
+    let before = fs::read(bench.path("mul.r1cs")).expect("a circuit");
+    let run = |proof: &str, more: &[&str]| {
+        let mut arguments = MULTIPLIER.to_vec();
+        arguments.extend(["--proof", proof, "--public", "public.json"]);
+        arguments.extend(more);
+        bench.run(&arguments).status.code()
+    };
+    std::os::unix::fs::symlink("mul.r1cs", bench.path("link")).expect("linked");
+    for input in ["mul.r1cs", "./mul.wtns", "mul.zkey", "link"] {
+        assert_eq!(run(input, &[]), Some(2), "{input}");
+    }
+    assert_eq!(run("public.json", &[]), Some(2));
+    assert_eq!(run("proof.json", &["--trace", "./proof.json"]), Some(2));
+    assert_eq!(run("/dev/null", &[]), Some(5));
+    assert!(!fs::metadata("/dev/null").expect("a device").is_file());
+    let setup = bench.run(&["setup", "--r1cs", "mul.r1cs", "--params", "same", "--vkey", "same"]);
+    assert_eq!(setup.status.code(), Some(2));
+    assert_eq!(fs::read(bench.path("mul.r1cs")).expect("still there"), before);
+}
+
+#[test]
+fn standard_output_that_cannot_be_written_is_an_error_and_one_that_was_closed_is_not() {
+    let bench = Workbench::new();
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
+    let output = bench.command(&["policy", "list"]).stdout(full).output().expect("runs");
+    assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let output = bench.command(&["completions", "bash"]).stdout(writer).output().expect("runs");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+}
+
+#[test]
+fn more_threads_than_any_machine_has_are_refused() {
+    let bench = Workbench::new().with_multiplier();
+    bench.write("plugins.ron", "(\n core: Cpu(threads: 100000))");
+    assert_refused(&bench, &[], 4, &["plugins.ron", "2:", "100000 threads"]);
+}

@@ -197,6 +197,31 @@ fn every_line_of_timeline_and_trace_says_whose_it_is() {
 }
 
 #[test]
+fn private_inputs_that_circom_optimised_away_need_no_wire() {
+    let bench = Workbench::new().with_multiplier();
+    let mut circuit = fs::read(bench.path("mul.r1cs")).expect("a circuit");
+    // Section 1, 64 bytes: field length, prime, wires, outputs, public inputs, then private inputs.
+    let header = [1, 0, 0, 0, 64, 0, 0, 0, 0, 0, 0, 0];
+    let at = circuit.windows(12).position(|window| window == header).expect("a header") + 12;
+    circuit[at + 4 + 32 + 12] += 9;
+    bench.write("mul.r1cs", circuit);
+    bench.succeed(&[
+        "prove",
+        "--r1cs",
+        "mul.r1cs",
+        "--zkey",
+        "mul.zkey",
+        "--witness",
+        "mul.wtns",
+        "--proof",
+        "p",
+        "--public",
+        "i",
+    ]);
+    bench.succeed(&["verify", "--vkey", "vkey.json", "--proof", "p", "--public", "i"]);
+}
+
+#[test]
 fn policies_are_listed_and_inspected() {
     let bench = Workbench::new();
     let list: Value = serde_json::from_str(&bench.succeed(&["policy", "list", "--json"])).expect("JSON");

@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{ProofFormat, ProveArgs};
 use crate::cli::error::{chain, task_help};
-use crate::cli::output::{names as output_names, write_whole};
+use crate::cli::output::{check_distinct, names as output_names, write_whole};
 use crate::cli::{CliError, Exit};
 use crate::pipeline::{JobHandle, PartitionOutcome, Proved, TaskError};
 use crate::proof;
@@ -22,16 +22,15 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// The files of partitions with these names.
+    /// The files of partitions with these names; none of them another output or an input.
     pub fn new(args: &ProveArgs, names: &[String]) -> Result<Self, CliError> {
-        if args.proof == args.public {
-            return Err(CliError::new(Exit::Usage, "--proof and --public name the same file"));
-        }
-        Ok(Self {
-            proofs: output_names(&args.proof, names)?,
-            publics: output_names(&args.public, names)?,
-            format: args.proof_format,
-        })
+        let proofs = output_names(&args.proof, names)?;
+        let publics = output_names(&args.public, names)?;
+        let single = [&args.vkey, &args.trace, &args.timeline];
+        let outputs = single.into_iter().flatten().chain(&proofs).chain(&publics);
+        let inputs = [&args.r1cs, &args.zkey, &args.params, &args.file].into_iter().flatten();
+        check_distinct(outputs.map(PathBuf::as_path), inputs.chain(&args.witness).map(PathBuf::as_path))?;
+        Ok(Self { proofs, publics, format: args.proof_format })
     }
 
     /// Writes both files of a partition; the proof last, so that where it is, the rest is too.

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use clap::ValueEnum;
 
-use super::{CliError, Exit, config};
+use super::{CliError, Exit, config, print};
 use crate::format::PointCheck;
 use crate::host::{Config, PolicyLibrary};
 use crate::pipeline::{Engine, NoRecorder, Recorder};
@@ -112,14 +112,14 @@ impl From<Check> for PointCheck {
 }
 
 pub fn run(explicit_config: Option<&Path>, args: &ProveArgs) -> Result<Exit, CliError> {
+    let names = work::names(args)?;
+    let outputs = Outputs::new(args, &names)?;
     let trace = args.trace.as_deref().map(create).transpose()?;
     let _trace = report::start_logging(trace);
     let config = with_overrides(config::load(explicit_config)?, args);
     let policy = PolicyLibrary::configured(&config, &config.policy)?;
     let cores = config::cores(&config)?;
     let core = cores.main.clone();
-    let names = work::names(args)?;
-    let outputs = Outputs::new(args, &names)?;
     let loading = Instant::now();
     let work = Work::load(args)?;
     let load_ns = loading.elapsed().as_nanos() as u64;
@@ -164,7 +164,11 @@ pub fn run(explicit_config: Option<&Path>, args: &ProveArgs) -> Result<Exit, Cli
             CliError::new(Exit::Output, format!("the timeline could not be written: {error}"))
         })?;
     }
-    print(&run, args.json);
+    if args.json {
+        print::json(&run)?
+    } else {
+        print::text(&report::render(&run))?
+    }
     exit(&run, &collected)
 }
 
@@ -209,14 +213,6 @@ fn create(path: &Path) -> Result<File, CliError> {
         CliError::new(Exit::Output, format!("{}: cannot be written: {error}", path.display()))
             .with_help("The folder must exist and be writable.")
     })
-}
-
-fn print(run: &RunReport, json: bool) {
-    if json {
-        println!("{}", serde_json::to_string_pretty(run).expect("the report is plain data"));
-    } else {
-        print!("{}", report::render(run));
-    }
 }
 
 /// An interrupted run that finished what it had begun is done; one with failures is not.
