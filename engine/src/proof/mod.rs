@@ -116,8 +116,12 @@ pub fn read_public(input: &Input) -> Result<Vec<Scalar>, FormatError> {
     }
     let (_, numbers): (_, Vec<String>) = json::parse(input, MOST_PUBLIC_BYTES)?;
     let scalar = |(index, text): (usize, &String)| {
-        let what = "is not a decimal number below the order of the scalar field";
-        let reason = Reason::Json(format!("number {index} {what}"));
+        let index = index as u64;
+        let reason = if text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() {
+            Reason::NonCanonicalScalar { index }
+        } else {
+            Reason::Json(format!("number {index} is not a decimal number"))
+        };
         json::scalar(text).ok_or_else(|| input.error("the public inputs", None, reason))
     };
     numbers.iter().enumerate().map(scalar).collect()
