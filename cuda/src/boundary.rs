@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use abi_stable::export_root_module;
 use abi_stable::prefix_type::PrefixTypeTrait;
-use abi_stable::std_types::{RResult, RSlice, RVec};
+use abi_stable::std_types::{RResult, RSlice, RString, RVec};
 use interlock_core_api::{
     CoreHandle, CoreModule, CoreModuleRef, DeviceRecord, Fault as FaultRecord, FaultKind, KeyHandle, KeyView,
     OpenOptions, Outcome, PlanRecord, ScalarLimbs, StepRecord, SumsRecord, TaskHandle, UsageRecord,
@@ -14,11 +14,13 @@ use interlock_core_api::{
 use crate::fault::Fault;
 use crate::gpu::Gpu;
 use crate::key::{Key, plan_of, shape_of};
+use crate::notices::Notices;
 use crate::task::Task;
 
 /// The opened devices.
 struct Core {
     gpus: Vec<Arc<Gpu>>,
+    notices: Arc<Notices>,
 }
 
 impl Core {
@@ -57,11 +59,10 @@ fn caught_or<T>(fallback: T, call: impl FnOnce() -> T) -> T {
 
 extern "C" fn open(options: &OpenOptions) -> Outcome<CoreHandle> {
     caught(|| {
-        let gpu = |ordinal: &u32| {
-            Gpu::open(*ordinal, options.vram_limit, options.spare_bytes, options.measure_steps).map(Arc::new)
-        };
+        let notices = Arc::new(Notices::default());
+        let gpu = |ordinal: &u32| Gpu::open(*ordinal, options, notices.clone()).map(Arc::new);
         let gpus = options.devices.iter().map(gpu).collect::<Result<Vec<_>, _>>()?;
-        Ok(CoreHandle(Box::into_raw(Box::new(Core { gpus })).cast()))
+        Ok(CoreHandle(Box::into_raw(Box::new(Core { gpus, notices })).cast()))
     })
 }
 
@@ -154,6 +155,11 @@ unsafe extern "C" fn usage(core: CoreHandle, device: u32) -> UsageRecord {
     })
 }
 
+unsafe extern "C" fn notices(core: CoreHandle) -> RVec<RString> {
+    // SAFETY: the host keeps the contract of `CoreModule`.
+    caught_or(RVec::new(), || unsafe { &*core.0.cast::<Core>() }.notices.take())
+}
+
 /// The library's root module.
 #[export_root_module]
 fn interlock_core() -> CoreModuleRef {
@@ -171,6 +177,7 @@ fn interlock_core() -> CoreModuleRef {
         steps,
         drop_task,
         usage,
+        notices,
     }
     .leak_into_prefix()
 }

@@ -40,7 +40,7 @@ unsafe extern "C" {
 }
 
 fn check(status: c_int, what: &'static str) -> Result<(), Fault> {
-    if status == 0 { Ok(()) } else { Err(Fault::Driver { what, status, text: describe(status) }) }
+    if status == 0 { Ok(()) } else { Err(Fault::driver(what, status, describe(status))) }
 }
 
 fn describe(status: c_int) -> String {
@@ -66,7 +66,7 @@ impl<T> Context<T> for Result<T, CudaError> {
     fn context(self, what: &'static str) -> Result<T, Fault> {
         self.map_err(|error| {
             let status = error as c_int;
-            Fault::Driver { what, status, text: describe(status) }
+            Fault::driver(what, status, describe(status))
         })
     }
 }

@@ -6,6 +6,39 @@ use interlock_core_api::{Fault as FaultRecord, FaultKind};
 
 use crate::driver::OUT_OF_MEMORY;
 
+/// `CUDA_ERROR_NO_DEVICE`.
+pub const NO_DEVICE: c_int = 100;
+
+/// Errors after which the context is of no use: CUDA driver API, "CUresult", where it says that the process must be
+/// terminated and relaunched, or that the device is gone.
+const LOST: [c_int; 14] = [
+    46,  // DEVICE_UNAVAILABLE
+    101, // INVALID_DEVICE, of a device that was there
+    201, // INVALID_CONTEXT
+    214, // ECC_UNCORRECTABLE
+    219, // NVLINK_UNCORRECTABLE
+    700, // ILLEGAL_ADDRESS
+    702, // LAUNCH_TIMEOUT
+    709, // CONTEXT_IS_DESTROYED
+    714, // HARDWARE_STACK_ERROR
+    715, // ILLEGAL_INSTRUCTION
+    716, // MISALIGNED_ADDRESS
+    717, // INVALID_ADDRESS_SPACE
+    718, // INVALID_PC
+    719, // LAUNCH_FAILED
+];
+
+impl Fault {
+    /// The driver's error `status`, met while doing `what`.
+    pub fn driver(what: &'static str, status: c_int, text: String) -> Self {
+        if LOST.contains(&status) {
+            Self::Lost { what, status, text }
+        } else {
+            Self::Driver { what, status, text }
+        }
+    }
+}
+
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
@@ -29,6 +62,19 @@ pub enum Fault {
         /// Why it could not be had.
         reason: String,
     },
+    /// The device cannot be used any more: every later call for it fails.
+    #[error("{what}: {text} (CUDA error {status}); the device cannot be used any more")]
+    Lost {
+        /// What was being done.
+        what: &'static str,
+        /// The driver's number for it.
+        status: c_int,
+        /// The driver's words for it.
+        text: String,
+    },
+    /// There is no device.
+    #[error("{0}")]
+    NoDevice(String),
     /// What was passed in makes no sense.
     #[error("{0}")]
     Input(String),
@@ -46,6 +92,8 @@ impl From<Fault> for FaultRecord {
             Fault::Driver { status: OUT_OF_MEMORY, .. } => (FaultKind::OUT_OF_MEMORY, 0),
             Fault::Driver { .. } => (FaultKind::DEVICE, 0),
             Fault::OutOfMemory { bytes, .. } => (FaultKind::OUT_OF_MEMORY, *bytes),
+            Fault::Lost { .. } => (FaultKind::DEVICE_LOST, 0),
+            Fault::NoDevice(_) => (FaultKind::NO_DEVICE, 0),
             Fault::Input(_) => (FaultKind::INPUT, 0),
             Fault::Order { .. } => (FaultKind::ORDER, 0),
         };

@@ -10,11 +10,13 @@ use cust::memory::LockedBuffer;
 use cust::module::Module;
 use cust::stream::{Stream, StreamFlags};
 use cust::sys::{CUdeviceptr, CUfunction};
+use interlock_core_api::{OpenOptions, Residency};
 use parking_lot::Mutex;
 
-use crate::arena::{Arena, End};
+use crate::arena::{ALIGNMENT, Arena, End};
 use crate::driver::{self, Context};
-use crate::fault::Fault;
+use crate::fault::{Fault, NO_DEVICE};
+use crate::notices::Notices;
 
 /// Fat binaries are read as 64-bit words.
 #[repr(C, align(64))]
@@ -154,7 +156,16 @@ pub struct Gpu {
     pub name: String,
     /// Whether tasks measure the device time of their steps.
     pub measure: bool,
-    arena: Mutex<Arena>,
+    /// Where the points and matrices of keys are to be.
+    pub residency: Residency,
+    /// Bytes for keys.
+    pub keys_capacity: u64,
+    /// What the operator should hear.
+    pub notices: Arc<Notices>,
+    /// From `base`.
+    keys: Mutex<Arena>,
+    /// From `base + keys_capacity`.
+    tasks: Mutex<Arena>,
     base: CUdeviceptr,
     pinned: Mutex<Vec<LockedBuffer<u64>>>,
     // Fields are dropped in order: the context goes last.
@@ -170,38 +181,45 @@ unsafe impl Sync for Gpu {}
 /// How many pinned buffers are kept for later tasks: two for each of eight.
 const KEPT_BUFFERS: usize = 16;
 
+/// Device memory that is left to the driver and to others when there is no limit: contexts grow with use.
+const MARGIN: u64 = 512 << 20;
+
+/// What keys whose points and matrices are streamed take at least: tables of powers and coefficients.
+const STREAMED_KEY_MEMORY: u64 = 16 << 20;
+
 impl Gpu {
-    /// Opens a device. `vram_limit` bytes are set aside for tasks; 0: what is free, less `spare_bytes`.
+    /// Opens a device, and takes all the device memory that it will ever hold.
     ///
     /// # Errors
     /// There is no driver or no such device, or the memory cannot be had.
-    pub fn open(ordinal: u32, vram_limit: u64, spare_bytes: u64, measure: bool) -> Result<Self, Fault> {
-        cust::init(CudaFlags::empty()).context("start the CUDA driver")?;
-        let count = Device::num_devices().context("count the devices")?;
-        if ordinal >= count {
-            return Err(Fault::Input(format!("device {ordinal}: there are {count}, counted from 0")));
-        }
-        let device = Device::get_device(ordinal).context("find the device")?;
+    pub fn open(ordinal: u32, options: &OpenOptions, notices: Arc<Notices>) -> Result<Self, Fault> {
+        let device = find_device(ordinal)?;
         let context = CudaContext::new(device).context("make a context")?;
         context.set_flags(ContextFlags::SCHED_BLOCKING_SYNC).context("configure the context")?;
         let modules = Modules::load()?;
         let kernels = Kernels::of(&modules)?;
         let multiprocessors =
             device.get_attribute(DeviceAttribute::MultiprocessorCount).context("ask for multiprocessors")?;
-        let capacity = match vram_limit {
-            0 => driver::free_bytes()?.saturating_sub(spare_bytes),
+        let free = driver::free_bytes()?;
+        let limit = match options.vram_limit {
+            0 => free.saturating_sub(MARGIN),
             limit => limit,
         };
-        let arena = Arena::new(capacity);
-        let base = driver::allocate(arena.capacity(), "tasks")?;
+        let key_memory = key_memory(limit, options)?;
+        let (keys, tasks) = (Arena::new(key_memory), Arena::new(limit - key_memory));
+        let base = driver::allocate(keys.capacity() + tasks.capacity(), "keys and tasks")?;
         Ok(Self {
             kernels,
             multiprocessors: multiprocessors as u64,
             name: device.name().context("ask for the device's name")?,
-            measure,
-            arena: Mutex::new(arena),
+            residency: options.residency,
+            measure: options.measure_steps,
+            keys_capacity: keys.capacity(),
+            keys: Mutex::new(keys),
+            tasks: Mutex::new(tasks),
             base,
             pinned: Mutex::new(Vec::new()),
+            notices,
             _modules: modules,
             context,
         })
@@ -217,12 +235,12 @@ impl Gpu {
 
     /// Bytes that tasks may hold at once.
     pub fn capacity(&self) -> u64 {
-        self.arena.lock().capacity()
+        self.tasks.lock().capacity()
     }
 
     /// Bytes that tasks hold now, and the most at once so far.
     pub fn usage(&self) -> (u64, u64) {
-        let arena = self.arena.lock();
+        let arena = self.tasks.lock();
         (arena.held(), arena.peak())
     }
 
@@ -231,12 +249,37 @@ impl Gpu {
     /// # Errors
     /// No gap is wide enough.
     pub fn take(self: &Arc<Self>, bytes: u64, end: End, what: &'static str) -> Result<Block, Fault> {
-        let mut arena = self.arena.lock();
+        self.take_from(Pool::Tasks, bytes, end, what)
+    }
+
+    /// A block for a key. No call of the driver is made.
+    ///
+    /// # Errors
+    /// No gap is wide enough.
+    pub fn take_for_key(self: &Arc<Self>, bytes: u64) -> Result<Block, Fault> {
+        self.take_from(Pool::Keys, bytes, End::Low, "a key")
+    }
+
+    fn take_from(
+        self: &Arc<Self>,
+        pool: Pool,
+        bytes: u64,
+        end: End,
+        what: &'static str,
+    ) -> Result<Block, Fault> {
+        let mut arena = self.arena(pool).lock();
         let Some(start) = arena.take(bytes, end) else {
-            let reason = format!("tasks hold {} of {} bytes", arena.held(), arena.capacity());
+            let reason = format!("{} of {} bytes are held", arena.held(), arena.capacity());
             return Err(Fault::OutOfMemory { what, bytes, reason });
         };
-        Ok(Block { gpu: self.clone(), start })
+        Ok(Block { gpu: self.clone(), pool, start })
+    }
+
+    fn arena(&self, pool: Pool) -> &Mutex<Arena> {
+        match pool {
+            Pool::Keys => &self.keys,
+            Pool::Tasks => &self.tasks,
+        }
     }
 
     /// A new stream, which waits for no other.
@@ -276,6 +319,42 @@ impl Gpu {
             kept.remove(0);
         }
     }
+}
+
+/// The device with this ordinal.
+fn find_device(ordinal: u32) -> Result<Device, Fault> {
+    let count = cust::init(CudaFlags::empty()).and_then(|()| Device::num_devices());
+    let count = match count.context("start the CUDA driver") {
+        Ok(0) => return Err(Fault::NoDevice("the driver knows of none".to_owned())),
+        Err(Fault::Driver { status: NO_DEVICE, text, .. }) => return Err(Fault::NoDevice(text)),
+        other => other?,
+    };
+    if ordinal >= count {
+        let known = if count == 1 {
+            "there is one, number 0".to_owned()
+        } else {
+            format!("there are {count}, counted from 0")
+        };
+        return Err(Fault::Input(format!("device {ordinal}: {known}")));
+    }
+    Device::get_device(ordinal).context("find the device")
+}
+
+/// Of `limit` bytes, those for keys.
+fn key_memory(limit: u64, options: &OpenOptions) -> Result<u64, Fault> {
+    let bytes = match (options.key_memory, options.residency) {
+        (0, Residency::STREAMED) => {
+            (limit / 64).clamp(STREAMED_KEY_MEMORY.min(limit / 4), 4 * STREAMED_KEY_MEMORY)
+        }
+        (0, _) => limit / 4,
+        (bytes, _) => bytes,
+    };
+    if bytes >= limit {
+        return Err(Fault::Input(format!(
+            "key_memory of {bytes} bytes leaves tasks nothing of {limit} bytes"
+        )));
+    }
+    Ok(bytes.next_multiple_of(ALIGNMENT).min(limit))
 }
 
 enum HostMemory {
@@ -328,22 +407,34 @@ impl Drop for Gpu {
     }
 }
 
-/// A block of a device's memory for tasks; given back when it is dropped. Whoever holds it waits for
-/// the streams that use it first.
+/// Whom a block is for.
+#[derive(Clone, Copy)]
+enum Pool {
+    Keys,
+    Tasks,
+}
+
+/// A block of a device's memory; given back when it is dropped. Whoever holds it waits for the streams that use
+/// it first.
 pub struct Block {
     gpu: Arc<Gpu>,
+    pool: Pool,
     start: u64,
 }
 
 impl Block {
     /// Its address.
     pub fn address(&self) -> CUdeviceptr {
-        self.gpu.base + self.start
+        let start = match self.pool {
+            Pool::Keys => 0,
+            Pool::Tasks => self.gpu.keys_capacity,
+        };
+        self.gpu.base + start + self.start
     }
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
-        self.gpu.arena.lock().give_back(self.start);
+        self.gpu.arena(self.pool).lock().give_back(self.start);
     }
 }

@@ -9,7 +9,7 @@ use interlock_core_api::{BasisCode, CsrView, KeyView, PlanRecord};
 use crate::arena::aligned;
 use crate::driver::{self, Context};
 use crate::fault::Fault;
-use crate::gpu::Gpu;
+use crate::gpu::{Block, Gpu};
 use crate::host_field::Scalar;
 use crate::launch;
 use crate::plan::Shape;
@@ -99,7 +99,7 @@ pub struct Key {
     pub unshift: PowerTable,
     /// One over (size of the domain times the vanishing polynomial on the coset).
     pub factor: CUdeviceptr,
-    memory: CUdeviceptr,
+    _memory: Block,
 }
 
 /// The sizes of a key.
@@ -276,7 +276,8 @@ impl Key {
         let numbers = Constants::of(view).in_order();
         let constants = upload.add(&numbers);
 
-        let memory = driver::allocate(upload.bytes, "the key")?;
+        let block = gpu.take_for_key(upload.bytes)?;
+        let memory = block.address();
         let mut key = Self {
             gpu,
             shape,
@@ -296,7 +297,7 @@ impl Key {
             shift: tables[1],
             unshift: tables[2],
             factor: constants + 32 * Constants::FACTOR,
-            memory,
+            _memory: block,
         };
         key.move_to(memory);
         let stream = key.gpu.stream()?;
@@ -382,14 +383,5 @@ impl Constants {
     fn in_order(&self) -> [[u64; 4]; 6] {
         let one = Scalar::from_integer(1);
         [self.root, self.shift, self.unshift, one, self.one_over_size, self.factor].map(|value| value.limbs())
-    }
-}
-
-impl Drop for Key {
-    fn drop(&mut self) {
-        if self.gpu.enter().is_ok() {
-            // SAFETY: allocated in `load`, freed once; tasks keep the key alive.
-            let _ = unsafe { driver::free(self.memory) };
-        }
     }
 }

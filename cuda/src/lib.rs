@@ -27,6 +27,7 @@ mod gpu;
 mod host_field;
 mod key;
 mod msm;
+mod notices;
 mod plan;
 mod quotient;
 mod sums;

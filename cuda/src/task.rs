@@ -52,7 +52,7 @@ impl Clock<'_> {
         let pairs = self.marks.windows(2);
         let step = |pair: &[(&'static str, Event)]| {
             let milliseconds = pair[1].1.elapsed_time_f32(&pair[0].1).context("read an event")?;
-            Ok(StepRecord { name: pair[1].0.into(), milliseconds })
+            Ok(StepRecord { name: pair[1].0.into(), start_milliseconds: 0.0, milliseconds })
         };
         pairs.map(step).collect()
     }

@@ -42,8 +42,7 @@ fn cuda_core(vram_limit: u64) -> Option<LoadedCore> {
         println!("skipped: {} has not been built", file.display());
         return None;
     }
-    let options =
-        OpenOptions { devices: [0].to_vec().into(), vram_limit, spare_bytes: 0, measure_steps: false };
+    let options = OpenOptions { vram_limit, ..OpenOptions::default() };
     match LoadedCore::open("cuda", &file, &options) {
         Ok(core) => Some(core),
         Err(error) if matches!(error.fault, LoadCoreFault::NoDriver) => {

@@ -98,12 +98,7 @@ fn main() {
         std::process::exit(2);
     };
     let sizes: Vec<u32> = arguments.map(|size| size.parse().expect("LOG_SIZE is a number")).collect();
-    let options = OpenOptions {
-        devices: [0].to_vec().into(),
-        vram_limit: 16 << 30,
-        spare_bytes: 0,
-        measure_steps: true,
-    };
+    let options = OpenOptions { tasks_at_once: 4, measure_steps: true, ..OpenOptions::default() };
     let core = match LoadedCore::open("cuda", Path::new(&library), &options) {
         Ok(core) => core,
         Err(error) => {

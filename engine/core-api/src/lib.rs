@@ -53,6 +53,10 @@ impl FaultKind {
     pub const ORDER: FaultKind = FaultKind(4);
     /// The core panicked; the task is only good for dropping.
     pub const PANIC: FaultKind = FaultKind(5);
+    /// A device has been lost: no later call for it in this process can succeed.
+    pub const DEVICE_LOST: FaultKind = FaultKind(6);
+    /// There is no device at all: see [`CoreModule::open`].
+    pub const NO_DEVICE: FaultKind = FaultKind(7);
 }
 
 /// Why a call failed.
@@ -73,12 +77,45 @@ pub struct Fault {
 pub struct OpenOptions {
     /// Ordinals of the devices to use, in the order in which the engine numbers them.
     pub devices: RVec<u32>,
-    /// The most device bytes that tasks may hold at once on each device. 0: what is free, less `spare_bytes`.
+    /// The most device bytes that the core may hold on each device, keys and tasks together. 0: what is free.
     pub vram_limit: u64,
-    /// Device bytes to leave free for keys when `vram_limit` is 0.
-    pub spare_bytes: u64,
+    /// How many of these bytes are for keys; tasks get the rest. 0: the core chooses.
+    pub key_memory: u64,
+    /// Where the points and matrices of keys are.
+    pub residency: Residency,
+    /// Tasks that are expected to be under way on a device at once; host memory for their copies is made ready
+    /// with the first key.
+    pub tasks_at_once: u32,
     /// Whether tasks measure the device time of their steps.
     pub measure_steps: bool,
+}
+
+impl Default for OpenOptions {
+    /// The first device, all that is free on it, a quarter of that for keys, two tasks at once.
+    fn default() -> Self {
+        Self {
+            devices: RVec::from(vec![0]),
+            vram_limit: 0,
+            key_memory: 0,
+            residency: Residency::AUTO,
+            tasks_at_once: 2,
+            measure_steps: false,
+        }
+    }
+}
+
+/// Where the points and matrices of a key are while tasks use them.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, StableAbi)]
+pub struct Residency(pub u32);
+
+impl Residency {
+    /// On the device if [`OpenOptions::key_memory`] is enough for the key, else streamed.
+    pub const AUTO: Residency = Residency(0);
+    /// On the device; a key that does not fit is refused.
+    pub const RESIDENT: Residency = Residency(1);
+    /// In host memory; each task streams them through a small buffer of its own.
+    pub const STREAMED: Residency = Residency(2);
 }
 
 /// One device of a core.
@@ -115,7 +152,10 @@ impl BasisCode {
     pub const ODD_COSET: BasisCode = BasisCode(1);
 }
 
-/// A circuit and its proving key, as the engine holds them. Valid for the call it is passed to.
+/// A circuit and its proving key, as the engine holds them.
+///
+/// Valid for the call it is passed to; what [`CoreModule::load_key`] was given stays valid, in place and
+/// unchanged, until [`CoreModule::drop_key`] returns.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, StableAbi)]
 pub struct KeyView<'a> {
@@ -183,12 +223,14 @@ pub struct SumsRecord {
     pub b_g2: G2Limbs,
 }
 
-/// Milliseconds that the device spent on each step of a task, where the core measures them.
+/// When the device did a step of a task, where the core measures it.
 #[repr(C)]
 #[derive(Clone, Debug, Default, PartialEq, StableAbi)]
 pub struct StepRecord {
     /// The step.
     pub name: RString,
+    /// When it began, in milliseconds since the device was opened, by the device's clock.
+    pub start_milliseconds: f32,
     /// Its time on the device.
     pub milliseconds: f32,
 }
@@ -232,15 +274,15 @@ pub type Outcome<T> = RResult<T, Fault>;
 #[sabi(kind(Prefix(prefix_ref = CoreModuleRef)))]
 #[sabi(missing_field(panic))]
 pub struct CoreModule {
-    /// Opens the devices.
+    /// Opens the devices. [`FaultKind::NO_DEVICE`] when there is a driver but no device.
     pub open: extern "C" fn(&OpenOptions) -> Outcome<CoreHandle>,
     /// Ends a core.
     pub drop_core: unsafe extern "C" fn(CoreHandle),
     /// The devices, in the order of [`OpenOptions::devices`].
     pub devices: unsafe extern "C" fn(CoreHandle) -> RVec<DeviceRecord>,
-    /// What a task for a key needs. Does not look at points, only at their number.
+    /// What a task for a key needs. Does not look at points, only at their number; the answer for a key never changes.
     pub plan: for<'a> unsafe extern "C" fn(CoreHandle, &KeyView<'a>) -> Outcome<PlanRecord>,
-    /// Makes a key ready on a device: checks it, and uploads it.
+    /// Makes a key ready on a device: checks it, and uploads what is to be resident. Not on a task's path.
     pub load_key: for<'a> unsafe extern "C" fn(CoreHandle, u32, &KeyView<'a>) -> Outcome<KeyHandle>,
     /// Frees a key.
     pub drop_key: unsafe extern "C" fn(KeyHandle),
@@ -257,11 +299,13 @@ pub struct CoreModule {
     /// Frees a task, at any point.
     pub drop_task: unsafe extern "C" fn(TaskHandle),
     /// Device bytes that tasks hold now, and the most they have held at once, on one device.
-    #[sabi(last_prefix_field)]
     pub usage: unsafe extern "C" fn(CoreHandle, u32) -> UsageRecord,
+    /// What the operator should hear, each sentence once: taken out by the call.
+    #[sabi(last_prefix_field)]
+    pub notices: unsafe extern "C" fn(CoreHandle) -> RVec<RString>,
 }
 
-/// Device bytes that tasks hold.
+/// Device bytes that tasks hold, those of keys not among them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, StableAbi)]
 pub struct UsageRecord {

@@ -19,23 +19,21 @@ pub struct Cores {
     pub fallback: Option<Arc<dyn Core>>,
 }
 
-/// The cores that the configuration names. A CUDA core on a machine without a driver is no error: the CPU core
+/// The cores that the configuration names. A CUDA core on a machine without a driver or a card is no error: the CPU core
 /// stands in, and the log says so.
 pub fn cores(config: &Config) -> Result<Cores, CliError> {
     match &config.core {
         CoreConfig::Cpu { memory, threads } => {
             Ok(Cores { main: cpu_core(memory.map(|memory| memory.0), *threads)?, fallback: None })
         }
-        CoreConfig::Cuda { library, sha256, devices, vram_limit, key_memory } => {
-            match open_cuda_core(config, library, *sha256, devices, *vram_limit, *key_memory) {
-                Ok(core) => Ok(Cores { main: Arc::new(core), fallback: Some(cpu_core(None, 0)?) }),
-                Err(error) if error.is_no_driver() => {
-                    tracing::warn!("{error}; the CPU core stands in");
-                    Ok(Cores { main: cpu_core(None, 0)?, fallback: None })
-                }
-                Err(error) => Err(CliError::new(Exit::Config, error)),
+        CoreConfig::Cuda(cuda) => match open_cuda_core(config, cuda) {
+            Ok(core) => Ok(Cores { main: Arc::new(core), fallback: Some(cpu_core(None, 0)?) }),
+            Err(error) if error.is_no_card() => {
+                tracing::warn!("{error}; the CPU core stands in");
+                Ok(Cores { main: cpu_core(None, 0)?, fallback: None })
             }
-        }
+            Err(error) => Err(CliError::new(Exit::Config, error)),
+        },
     }
 }
 

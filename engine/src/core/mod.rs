@@ -157,6 +157,16 @@ pub enum CoreError {
         /// The stage that should have come first.
         missing: &'static str,
     },
+    /// A device is gone: no task will run on it again in this process.
+    #[error("{core} core, device {device} is lost: {message}")]
+    DeviceLost {
+        /// The core that failed.
+        core: &'static str,
+        /// Index of the device.
+        device: usize,
+        /// What the device said.
+        message: String,
+    },
     /// A device failed.
     #[error("{core} core, device {device}: {message}")]
     Device {
@@ -176,6 +186,16 @@ pub trait Core: Send + Sync {
 
     /// The devices, in the order the other calls number them.
     fn devices(&self) -> &[Device];
+
+    /// Makes `key` ready on the devices, so that no task has to do it; a task whose key is not ready sees to it
+    /// in Prepare. The key may be held until no task uses it and another key is loaded.
+    ///
+    /// # Errors
+    /// Device or host memory cannot be had, or a device fails.
+    fn load(&self, key: &Arc<ProvingKey>) -> Result<(), CoreError> {
+        let _ = key;
+        Ok(())
+    }
 
     /// What a task for `key` will need. Exact: the core allocates no more than this.
     fn plan(&self, key: &ProvingKey) -> Plan;

@@ -23,7 +23,8 @@ use ron::value::RawValue;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
 
-use super::{ByteSize, OptionsText, Position, Sha256};
+use super::core_config::CoreConfig;
+use super::{OptionsText, Position, Sha256};
 
 /// The policy that needs no library: linked into the engine.
 pub const FALLBACK: &str = "serialized-fallback";
@@ -68,59 +69,6 @@ pub struct PolicyConfig {
     pub options: OptionsText,
     /// Where the entry's name stands in the file.
     pub position: Position,
-}
-
-/// The proving core and its settings.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub enum CoreConfig {
-    /// The CPU core.
-    Cpu {
-        /// Host memory that tasks may hold at once: the core's "device memory". The core chooses
-        /// when this is left out.
-        #[serde(default)]
-        memory: Option<ByteSize>,
-        /// Threads of the core, at most [`MAX_WORKERS`]; 0 for one for each processor.
-        #[serde(default, deserialize_with = "threads")]
-        threads: usize,
-    },
-    /// The CUDA core, from its library. The CPU core with its defaults stands by.
-    Cuda {
-        /// The library as written: a path, or a bare file name to be looked for.
-        #[serde(default = "cuda_library")]
-        library: PathBuf,
-        /// What the library's SHA-256 has to be, where that is pinned.
-        #[serde(default)]
-        sha256: Option<Sha256>,
-        /// Ordinals of the devices.
-        #[serde(default = "first_device")]
-        devices: Vec<u32>,
-        /// Device memory that tasks may hold at once, on each device; keys come on top. Left out: what is
-        /// free when the engine starts, less `key_memory`.
-        #[serde(default)]
-        vram_limit: Option<ByteSize>,
-        /// Device memory to leave to keys when `vram_limit` is left out. Default: 4 GiB.
-        #[serde(default = "key_memory")]
-        key_memory: ByteSize,
-    },
-}
-
-fn cuda_library() -> PathBuf {
-    "libinterlock_cuda.so".into()
-}
-
-fn first_device() -> Vec<u32> {
-    vec![0]
-}
-
-fn key_memory() -> ByteSize {
-    ByteSize(4 << 30)
-}
-
-impl Default for CoreConfig {
-    fn default() -> Self {
-        CoreConfig::Cpu { memory: None, threads: 0 }
-    }
 }
 
 /// When a policy is taken out of its seat.
@@ -292,9 +240,11 @@ impl Config {
     }
 }
 
-/// How `plugins.ron` is read: `sha256: "…"` without `Some(…)` around it.
+/// How `plugins.ron` is read: `sha256: "…"` without `Some(…)` around it, `Cuda(devices: […])` without a second
+/// pair of parentheses.
 fn ron_options() -> ron::Options {
-    ron::Options::default().with_default_extension(Extensions::IMPLICIT_SOME)
+    ron::Options::default()
+        .with_default_extension(Extensions::IMPLICIT_SOME | Extensions::UNWRAP_VARIANT_NEWTYPES)
 }
 
 /// The file as serde sees it. Names and options stay raw, so that their places are known.
@@ -344,7 +294,7 @@ fn workers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error
     Err(D::Error::custom(format!("{count} workers; write 1 to {MAX_WORKERS}")))
 }
 
-fn threads<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+pub(super) fn threads<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
     let count = usize::deserialize(deserializer)?;
     if count <= MAX_WORKERS {
         return Ok(count);

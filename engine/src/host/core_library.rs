@@ -1,9 +1,10 @@
 //! From `core: Cuda(...)` to an opened core: the file is checked as a policy's is before any of it runs.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use interlock_core_api::OpenOptions;
+use interlock_core_api::{OpenOptions, Residency};
 
+use super::core_config::{CudaConfig, SrsResidency};
 use super::file::{FileError, LibraryFile};
 use super::{ByteSize, Config, Sha256, library_places, resident};
 use crate::core::loaded::{LoadCoreError, LoadCoreFault, LoadedCore};
@@ -51,42 +52,43 @@ pub enum CoreLibraryError {
 }
 
 impl CoreLibraryError {
-    /// Whether all is well but for the driver: then the CPU core can stand in.
-    pub fn is_no_driver(&self) -> bool {
-        matches!(self, Self::Load(LoadCoreError { fault: LoadCoreFault::NoDriver, .. }))
+    /// Whether all is well but for the driver or the card: then the CPU core can stand in.
+    pub fn is_no_card(&self) -> bool {
+        matches!(
+            self,
+            Self::Load(LoadCoreError { fault: LoadCoreFault::NoDriver | LoadCoreFault::NoDevice(_), .. })
+        )
     }
 }
 
-/// Checks, loads and opens the CUDA core.
-///
-/// `vram_limit` and `key_memory` are those of [`CoreConfig::Cuda`](super::CoreConfig::Cuda).
+/// Checks, loads and opens the CUDA core, for so many tasks at once on each device as `config` has workers.
 ///
 /// # Errors
 /// The first check that fails; then what the library says.
-pub fn open_cuda_core(
-    config: &Config,
-    library: &Path,
-    pinned: Option<Sha256>,
-    devices: &[u32],
-    vram_limit: Option<ByteSize>,
-    key_memory: ByteSize,
-) -> Result<LoadedCore, CoreLibraryError> {
-    let places = library_places(config, library);
+pub fn open_cuda_core(config: &Config, cuda: &CudaConfig) -> Result<LoadedCore, CoreLibraryError> {
+    let places = library_places(config, &cuda.library);
     let Some(file) = places.iter().find(|place| place.exists()) else {
-        return Err(CoreLibraryError::NotFound { library: library.to_owned(), places });
+        return Err(CoreLibraryError::NotFound { library: cuda.library.clone(), places });
     };
     let checked = LibraryFile::read(file).and_then(|library| library.check_trusted().map(|()| library));
     let checked = checked.map_err(|fault| CoreLibraryError::File { file: file.clone(), fault })?;
     let found = Sha256::of(&checked.bytes);
-    if let Some(pinned) = pinned.filter(|pinned| *pinned != found) {
+    if let Some(pinned) = cuda.sha256.filter(|pinned| *pinned != found) {
         return Err(CoreLibraryError::WrongHash { file: file.clone(), pinned, found });
     }
     let image = resident::image(&checked.path, &checked.bytes)
         .map_err(|error| CoreLibraryError::NoCopy { file: file.clone(), error })?;
+    let bytes = |size: Option<ByteSize>| size.map_or(0, |size| size.0);
     let options = OpenOptions {
-        devices: devices.to_vec().into(),
-        vram_limit: vram_limit.map_or(0, |limit| limit.0),
-        spare_bytes: key_memory.0,
+        devices: cuda.devices.clone().into(),
+        vram_limit: bytes(cuda.vram_limit),
+        key_memory: bytes(cuda.key_memory),
+        residency: match cuda.srs {
+            SrsResidency::Auto => Residency::AUTO,
+            SrsResidency::Resident => Residency::RESIDENT,
+            SrsResidency::Streamed => Residency::STREAMED,
+        },
+        tasks_at_once: config.workers_per_device as u32,
         measure_steps: false,
     };
     Ok(LoadedCore::open_image("cuda", &checked.path, &image, &options)?)

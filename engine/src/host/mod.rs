@@ -23,6 +23,7 @@
 //! ```
 
 pub mod config;
+mod core_config;
 mod core_library;
 mod elf;
 mod file;
@@ -39,7 +40,8 @@ mod resident;
 mod sha256;
 mod size;
 
-pub use config::{Config, ConfigError, ConfigFault, CoreConfig, FALLBACK, Limits, PolicyConfig};
+pub use config::{Config, ConfigError, ConfigFault, FALLBACK, Limits, PolicyConfig};
+pub use core_config::{CoreConfig, CudaConfig, SrsResidency};
 pub use core_library::{CoreLibraryError, open_cuda_core};
 pub use elf::ElfError;
 pub use file::{FileError, MAX_LIBRARY_BYTES};

@@ -1,0 +1,75 @@
+//! The `core` section of `plugins.ron`.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use super::config::threads;
+use super::{ByteSize, Sha256};
+
+/// The proving core and its settings.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum CoreConfig {
+    /// The CPU core.
+    Cpu {
+        /// Host memory that tasks may hold at once: the core's "device memory". The core chooses
+        /// when this is left out.
+        #[serde(default)]
+        memory: Option<ByteSize>,
+        /// Threads of the core, at most [`MAX_WORKERS`](super::config::MAX_WORKERS); 0 for one for each processor.
+        #[serde(default, deserialize_with = "threads")]
+        threads: usize,
+    },
+    /// The CUDA core, from its library. The CPU core with its defaults stands by.
+    Cuda(CudaConfig),
+}
+
+impl Default for CoreConfig {
+    fn default() -> Self {
+        CoreConfig::Cpu { memory: None, threads: 0 }
+    }
+}
+
+/// The settings of the CUDA core.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CudaConfig {
+    /// The library as written: a path, or a bare file name to be looked for.
+    pub library: PathBuf,
+    /// What the library's SHA-256 has to be, where that is pinned.
+    pub sha256: Option<Sha256>,
+    /// Ordinals of the devices.
+    pub devices: Vec<u32>,
+    /// Device memory that the engine may hold on each device. Left out: what is free when the engine starts.
+    pub vram_limit: Option<ByteSize>,
+    /// How much of it is for keys; tasks get the rest. Left out: a quarter, or, when keys are streamed, a little.
+    pub key_memory: Option<ByteSize>,
+    /// Where keys are while tasks use them.
+    pub srs: SrsResidency,
+}
+
+impl Default for CudaConfig {
+    fn default() -> Self {
+        Self {
+            library: "libinterlock_cuda.so".into(),
+            sha256: None,
+            devices: vec![0],
+            vram_limit: None,
+            key_memory: None,
+            srs: SrsResidency::Auto,
+        }
+    }
+}
+
+/// Where the SRS and the matrices of a circuit are while tasks use them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum SrsResidency {
+    /// On the device if `key_memory` is enough for them, else streamed.
+    #[default]
+    Auto,
+    /// On the device; a key that does not fit is refused.
+    Resident,
+    /// In pinned host memory, from where each task streams them through a small buffer.
+    Streamed,
+}
