@@ -26,3 +26,13 @@ struct power_table_t {
         return power;
     }
 };
+
+// A vector in one or two pieces: the elements before `split` are at `low`, the others at `high`.
+struct vector_t {
+    fr_t* low;
+    fr_t* high;
+    uint32_t split;
+
+    __device__ __forceinline__ fr_t& operator[](uint32_t i) const
+    {   return i < split ? low[i] : high[i - split];   }
+};

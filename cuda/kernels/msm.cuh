@@ -41,9 +41,10 @@ struct msm_t {
     // Adds up the points of all buckets. Every thread takes a run of the same length of the sorted
     // entries, however they are spread over the buckets. The thread that holds a bucket's
     // first entry writes the bucket; what a run holds of a bucket that began earlier goes to `parts`.
+    // Unless `fresh`, the buckets hold sums already, which are added to.
     static __device__ void accumulate(point_m* sums, point_m* parts, uint32_t* part_buckets,
                                       const uint32_t* entries, const uint32_t* starts, uint32_t buckets,
-                                      const affine_m* points)
+                                      const affine_m* points, uint32_t fresh)
     {
         const uint32_t total = starts[buckets];
         const uint32_t run = max((total + threads() - 1) / threads(), LEAST_RUN);
@@ -60,15 +61,21 @@ struct msm_t {
         part_buckets[self] = continued ? bucket : NO_BUCKET;
 
         point_t sum;
-        sum.inf();
+        if (continued || fresh)
+            sum.inf();
+        else
+            sum = sums[bucket];
         for (uint32_t entry = begin; entry < end; entry++) {
             if (entry == next) {
                 (continued ? parts[self] : sums[bucket]) = sum;
                 continued = false;
-                sum.inf();
                 do {
                     next = starts[++bucket + 1];
                 } while (next <= entry);
+                if (fresh)
+                    sum.inf();
+                else
+                    sum = sums[bucket];
             }
             uint32_t index = entries[entry];
             affine_t point = points[index & 0x7fffffff];
@@ -119,6 +126,7 @@ struct msm_t {
     }
 
     // totals[t] = the sum of (j + 1) * sums[j] over `run` buckets j of one window, j counted in the window.
+    // With `starts`, a bucket without entries counts as empty whatever is in its place.
     //
     // With `first` the window's number of the run's first bucket, S the sum of the run's buckets and W the sum
     // of their sums from the top: totals = W + first * S, the product by doubling and adding.
@@ -143,7 +151,7 @@ struct msm_t {
                 to = step % 2 == 0 ? SUM : WEIGHED;
                 from = step % 2 == 0 ? BUCKET : SUM;
                 if (step % 2 == 0) {
-                    if (starts[bucket] == starts[bucket + 1])
+                    if (starts != nullptr && starts[bucket] == starts[bucket + 1])
                         continue;
                     points[BUCKET] = sums[bucket];
                 }
@@ -204,8 +212,8 @@ struct msm_t {
     using msm = msm_t<point_t>;                                                                              \
     extern "C" __global__ void __launch_bounds__(128, 3)                                                     \
     accumulate(msm::point_m* sums, msm::point_m* parts, uint32_t* part_buckets, const uint32_t* entries,      \
-               const uint32_t* starts, uint32_t buckets, const msm::affine_m* points)                        \
-    {   msm::accumulate(sums, parts, part_buckets, entries, starts, buckets, points);   }                     \
+               const uint32_t* starts, uint32_t buckets, const msm::affine_m* points, uint32_t fresh)         \
+    {   msm::accumulate(sums, parts, part_buckets, entries, starts, buckets, points, fresh);   }              \
     extern "C" __global__ void __launch_bounds__(128)                                                        \
     merge(msm::point_m* sums, msm::point_m* next_parts, uint32_t* next_buckets, const msm::point_m* parts,    \
           const uint32_t* part_buckets, uint32_t count)                                                      \

@@ -23,11 +23,33 @@ struct csr_t {
     const uint32_t* coefficients;
 };
 
+// The part of an assignment that is on the device: `z[column]` for the columns from `first` to `end`.
+struct columns_t {
+    const fr_t* z;
+    uint32_t first, end;
+};
+
+// What becomes of a row's product.
+enum store_t : uint32_t { SET, ADD, MULTIPLY };
+
+__device__ __forceinline__ void
+store(vector_t& out, uint32_t row, fr_t value, uint32_t how)
+{
+    if (how == ADD)
+        value += out[row];
+    else if (how == MULTIPLY)
+        value *= out[row];
+    out[row] = value;
+}
+
 // One product of a row; coefficients 0 and 1 are one and minus one by the circuit's convention.
 __device__ __forceinline__ void
-add_term(fr_t& sum, const csr_t& matrix, uint32_t entry, const fr_t* table, const fr_t* z)
+add_term(fr_t& sum, const csr_t& matrix, uint32_t entry, const fr_t* table, const columns_t& columns)
 {
-    fr_t value = z[matrix.columns[entry]];
+    uint32_t column = matrix.columns[entry];
+    if (column < columns.first || column >= columns.end)
+        return;
+    fr_t value = columns.z[column];
     uint32_t coefficient = matrix.coefficients[entry];
     if (coefficient == 0) {
         sum += value;
@@ -39,56 +61,60 @@ add_term(fr_t& sum, const csr_t& matrix, uint32_t entry, const fr_t* table, cons
     }
 }
 
-// Rows of `matrix * z`, one thread each, over the whole domain. Rows with more than `long_row`
-// entries are left to `spmv_long`. Below the matrix come `inputs` rows that copy the first variables,
-// then zeros. With `multiply`, `out` is multiplied by all this.
+// `rows` rows of `matrix * z` from `first_row` on, where the matrix's rows start; one thread each. Rows with more
+// than `long_row` entries are left to `spmv_long`.
 extern "C" __global__ void
-spmv(fr_t* out, uint32_t domain, uint32_t rows, uint32_t inputs, uint32_t long_row, uint32_t multiply,
-     csr_t matrix, const fr_t* table, const fr_t* z)
+spmv(vector_t out, uint32_t first_row, uint32_t rows, uint32_t long_row, uint32_t how, csr_t matrix,
+     const fr_t* table, columns_t columns)
 {
     uint32_t row = blockIdx.x * blockDim.x + threadIdx.x;
-    if (row >= domain)
+    if (row >= rows)
+        return;
+    uint32_t start = matrix.row_starts[row], end = matrix.row_starts[row + 1];
+    if (end - start > long_row)
         return;
     fr_t sum;
     sum.zero();
-    if (row < rows) {
-        uint32_t start = matrix.row_starts[row], end = matrix.row_starts[row + 1];
-        if (end - start > long_row)
-            return;
-        for (uint32_t entry = start; entry < end; entry++)
-            add_term(sum, matrix, entry, table, z);
-    } else if (row - rows < inputs) {
-        sum = z[row - rows];
-    }
-    if (multiply)
-        sum *= out[row];
-    out[row] = sum;
+    for (uint32_t entry = start; entry < end; entry++)
+        add_term(sum, matrix, entry, table, columns);
+    store(out, first_row + row, sum, how);
 }
 
 // The rows that `spmv` left out, one block of 256 threads each.
 extern "C" __global__ void __launch_bounds__(256)
-spmv_long(fr_t* out, const uint32_t* long_rows, uint32_t multiply, csr_t matrix, const fr_t* table, const fr_t* z)
+spmv_long(vector_t out, const uint32_t* long_rows, uint32_t first_row, uint32_t how, csr_t matrix,
+          const fr_t* table, columns_t columns)
 {
     extern __shared__ __align__(32) unsigned char shared[];
     fr_t* sums = reinterpret_cast<fr_t*>(shared);
-    uint32_t row = long_rows[blockIdx.x];
+    uint32_t row = long_rows[blockIdx.x], end = matrix.row_starts[row - first_row + 1];
     fr_t sum;
     sum.zero();
-    for (uint32_t entry = matrix.row_starts[row] + threadIdx.x; entry < matrix.row_starts[row + 1];
-         entry += blockDim.x)
-        add_term(sum, matrix, entry, table, z);
+    for (uint32_t entry = matrix.row_starts[row - first_row] + threadIdx.x; entry < end; entry += blockDim.x)
+        add_term(sum, matrix, entry, table, columns);
     sums[threadIdx.x] = sum;
     for (uint32_t half = blockDim.x / 2; half != 0; half /= 2) {
         __syncthreads();
         if (threadIdx.x < half)
             sums[threadIdx.x] += sums[threadIdx.x + half];
     }
-    if (threadIdx.x == 0) {
-        sum = sums[0];
-        if (multiply)
-            sum *= out[row];
-        out[row] = sum;
-    }
+    if (threadIdx.x == 0)
+        store(out, row, sums[0], how);
+}
+
+// What comes below the matrix's rows: `inputs` rows that copy the first variables, then zeros.
+extern "C" __global__ void
+fill_below(vector_t out, uint32_t domain, uint32_t rows, uint32_t inputs, uint32_t how, const fr_t* z)
+{
+    uint32_t below = blockIdx.x * blockDim.x + threadIdx.x;
+    if (below >= domain - rows)
+        return;
+    fr_t value;
+    if (below < inputs)
+        value = z[below];
+    else
+        value.zero();
+    store(out, rows + below, value, how);
 }
 
 // One pass of a transform of size 2^log_n: the `bits` index bits above the lowest `low_bits`.
@@ -157,7 +183,7 @@ struct ntt_tile_t {
 // Decimation in frequency (Gentleman-Sande): natural order in, bit-reversed order out, passes from
 // the highest bits to the lowest.
 extern "C" __global__ void __launch_bounds__(256)
-ntt_natural_to_reversed(fr_t* x, ntt_pass_t pass)
+ntt_natural_to_reversed(vector_t x, ntt_pass_t pass)
 {
     extern __shared__ __align__(32) unsigned char shared[];
     fr_t* roots = reinterpret_cast<fr_t*>(shared);
@@ -192,7 +218,7 @@ ntt_natural_to_reversed(fr_t* x, ntt_pass_t pass)
 // Decimation in time (Cooley-Tukey): the transpose of the above. Bit-reversed order in, natural order
 // out, passes from the lowest bits to the highest.
 extern "C" __global__ void __launch_bounds__(256)
-ntt_reversed_to_natural(fr_t* x, ntt_pass_t pass)
+ntt_reversed_to_natural(vector_t x, ntt_pass_t pass)
 {
     extern __shared__ __align__(32) unsigned char shared[];
     fr_t* roots = reinterpret_cast<fr_t*>(shared);
@@ -226,7 +252,7 @@ ntt_reversed_to_natural(fr_t* x, ntt_pass_t pass)
 
 // x[p] *= shift^reverse(p): coefficients in bit-reversed order, moved to a coset.
 extern "C" __global__ void
-scale_reversed(fr_t* x, uint32_t log_n, power_table_t shift)
+scale_reversed(vector_t x, uint32_t log_n, power_table_t shift)
 {
     uint32_t p = blockIdx.x * blockDim.x + threadIdx.x;
     if (p < 1u << log_n)
@@ -235,7 +261,7 @@ scale_reversed(fr_t* x, uint32_t log_n, power_table_t shift)
 
 // a[i] *= b[i]
 extern "C" __global__ void
-multiply(fr_t* a, const fr_t* b, uint32_t n)
+multiply(vector_t a, vector_t b, uint32_t n)
 {
     uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n)
@@ -244,7 +270,7 @@ multiply(fr_t* a, const fr_t* b, uint32_t n)
 
 // a[i] -= c[i]
 extern "C" __global__ void
-subtract(fr_t* a, const fr_t* c, uint32_t n)
+subtract(vector_t a, vector_t c, uint32_t n)
 {
     uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n)
@@ -254,14 +280,15 @@ subtract(fr_t* a, const fr_t* c, uint32_t n)
 // ab[p] = ab[p] * unshift^reverse(p) - c[p] * factor: the quotient's coefficients, from the transform of
 // a b on the coset and that of c on the domain. The table carries the same constant factor.
 extern "C" __global__ void
-quotient_coefficients(fr_t* ab, const fr_t* c, uint32_t log_n, power_table_t unshift, const fr_t* factor)
+quotient_coefficients(vector_t ab, vector_t c, uint32_t log_n, power_table_t unshift, const fr_t* factor)
 {
     uint32_t p = blockIdx.x * blockDim.x + threadIdx.x;
     if (p >= 1u << log_n)
         return;
     fr_t value = ab[p];
     value *= unshift.at(reverse_bits(p, log_n));
-    value -= c[p] * *factor;
+    fr_t other = c[p];
+    value -= other * *factor;
     ab[p] = value;
 }
 

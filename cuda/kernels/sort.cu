@@ -10,8 +10,8 @@
 struct digits_t {
     const uint32_t* scalars;   // canonical, 8 limbs each
     const uint32_t* variables; // scalar of each point, or null
-    uint32_t shift;            // with no variables: point i has scalar i + shift,
-    uint32_t reversed_bits;    // or, when this is not 0, the bit reversal of i
+    uint32_t first;            // with no variables: point i has scalar first + i,
+    uint32_t reversed_bits;    // or, when this is not 0, the bit reversal of that
     uint32_t points;
     uint32_t bits;             // c
     uint32_t first_window, windows;
@@ -33,8 +33,8 @@ struct digit_stream_t {
     __device__ __forceinline__ void load(const digits_t& d, uint32_t point)
     {
         uint32_t index = d.variables != nullptr ? d.variables[point]
-                       : d.reversed_bits != 0 ? reverse_bits(point, d.reversed_bits)
-                       : point + d.shift;
+                       : d.reversed_bits != 0 ? reverse_bits(d.first + point, d.reversed_bits)
+                       : d.first + point;
         const uint4* scalar = reinterpret_cast<const uint4*>(d.scalars) + 2 * (size_t)index;
         uint4 low = scalar[0], high = scalar[1];
         uint32_t value[9] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w, 0};

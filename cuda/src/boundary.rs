@@ -8,18 +8,22 @@ use abi_stable::prefix_type::PrefixTypeTrait;
 use abi_stable::std_types::{RResult, RSlice, RString, RVec};
 use interlock_core_api::{
     CoreHandle, CoreModule, CoreModuleRef, DeviceRecord, Fault as FaultRecord, FaultKind, KeyHandle, KeyView,
-    OpenOptions, Outcome, PlanRecord, ScalarLimbs, StepRecord, SumsRecord, TaskHandle, UsageRecord,
+    OpenOptions, Outcome, PlanRecord, Residency, ScalarLimbs, StepRecord, SumsRecord, TaskHandle,
+    UsageRecord,
 };
 
 use crate::fault::Fault;
 use crate::gpu::Gpu;
-use crate::key::{Key, plan_of, shape_of};
+use crate::key::{Key, Registry, shape_of, validate};
 use crate::notices::Notices;
+use crate::plan::Shape;
 use crate::task::Task;
 
 /// The opened devices.
 struct Core {
     gpus: Vec<Arc<Gpu>>,
+    residency: Residency,
+    registry: Arc<Registry>,
     notices: Arc<Notices>,
 }
 
@@ -27,6 +31,14 @@ impl Core {
     fn gpu(&self, device: u32) -> Result<&Arc<Gpu>, Fault> {
         let missing = || Fault::Input(format!("device number {device} of {}", self.gpus.len()));
         self.gpus.get(device as usize).ok_or_else(missing)
+    }
+
+    /// The sizes of a key: one answer for all devices. The largest has the most runs, and so the largest workspace;
+    /// the smallest must hold the key.
+    fn shape(&self, key: &KeyView<'_>) -> Result<Shape, Fault> {
+        let multiprocessors = self.gpus.iter().map(|gpu| gpu.multiprocessors).max().unwrap_or(0);
+        let key_memory = self.gpus.iter().map(|gpu| gpu.keys_capacity).min().unwrap_or(0);
+        shape_of(key, self.residency, key_memory, multiprocessors)
     }
 }
 
@@ -62,7 +74,11 @@ extern "C" fn open(options: &OpenOptions) -> Outcome<CoreHandle> {
         let notices = Arc::new(Notices::default());
         let gpu = |ordinal: &u32| Gpu::open(*ordinal, options, notices.clone()).map(Arc::new);
         let gpus = options.devices.iter().map(gpu).collect::<Result<Vec<_>, _>>()?;
-        Ok(CoreHandle(Box::into_raw(Box::new(Core { gpus, notices })).cast()))
+        if gpus.is_empty() {
+            return Err(Fault::Input("no device is asked for: `devices` is empty".to_owned()));
+        }
+        let core = Core { gpus, residency: options.residency, registry: Arc::default(), notices };
+        Ok(CoreHandle(Box::into_raw(Box::new(core)).cast()))
     })
 }
 
@@ -85,9 +101,12 @@ unsafe extern "C" fn plan(core: CoreHandle, key: &KeyView<'_>) -> Outcome<PlanRe
     caught(|| {
         // SAFETY: the host keeps the contract of `CoreModule`.
         let core = unsafe { &*core.0.cast::<Core>() };
-        // One plan for all devices: the largest has the most runs, and so the largest workspace.
-        let most = core.gpus.iter().map(|gpu| gpu.multiprocessors).max().unwrap_or(0);
-        Ok(plan_of(&shape_of(key, most)?))
+        let shape = core.shape(key)?;
+        Ok(PlanRecord {
+            staged_bytes: shape.staged_bytes(),
+            compute_extra: shape.compute_bytes(),
+            host_bytes: shape.host_bytes(),
+        })
     })
 }
 
@@ -95,7 +114,11 @@ unsafe extern "C" fn load_key(core: CoreHandle, device: u32, key: &KeyView<'_>) 
     caught(|| {
         // SAFETY: the host keeps the contract of `CoreModule`.
         let core = unsafe { &*core.0.cast::<Core>() };
-        let key = Arc::new(Key::load(core.gpu(device)?.clone(), key)?);
+        let gpu = core.gpu(device)?.clone();
+        validate(key)?;
+        let shape = core.shape(key)?;
+        // SAFETY: the host keeps what the view shows in place until it has dropped the key.
+        let key = Arc::new(unsafe { Key::load(gpu, &core.registry, key, shape)? });
         Ok(KeyHandle(Box::into_raw(Box::new(key)).cast()))
     })
 }

@@ -3,7 +3,7 @@
 //! Declared here with a plain integer as status: cust's own declarations return an enum, which a newer driver's
 //! error numbers do not fit into.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::null;
 
 use cust::error::CudaError;
@@ -21,6 +21,8 @@ unsafe extern "C" {
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> c_int;
     fn cuMemcpyHtoDAsync_v2(to: CUdeviceptr, from: *const c_void, bytes: usize, stream: CUstream) -> c_int;
     fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize, stream: CUstream) -> c_int;
+    fn cuMemHostRegister_v2(address: *mut c_void, bytes: usize, flags: c_uint) -> c_int;
+    fn cuMemHostUnregister(address: *mut c_void) -> c_int;
     fn cuMemsetD32Async(address: CUdeviceptr, value: u32, count: usize, stream: CUstream) -> c_int;
     fn cuGetErrorString(status: c_int, text: *mut *const c_char) -> c_int;
     #[allow(clippy::too_many_arguments, reason = "the driver's signature")]
@@ -107,6 +109,32 @@ pub fn free_bytes() -> Result<u64, Fault> {
     // SAFETY: two valid places to write to.
     check(unsafe { cuMemGetInfo_v2(&mut free, &mut total) }, "ask for free memory")?;
     Ok(free as u64)
+}
+
+/// Pins host memory for all contexts, so that devices can copy from it by themselves.
+///
+/// # Errors
+/// The driver's: no more memory may be locked, or some of it is pinned already.
+///
+/// # Safety
+/// The memory is there until it is unpinned.
+pub unsafe fn pin(address: usize, bytes: usize) -> Result<(), Fault> {
+    const PORTABLE: c_uint = 1;
+    let memory = std::ptr::with_exposed_provenance_mut(address);
+    // SAFETY: the caller's.
+    check(unsafe { cuMemHostRegister_v2(memory, bytes, PORTABLE) }, "pin host memory")
+}
+
+/// Lets go of what [`pin`] was given.
+///
+/// # Errors
+/// The driver's.
+///
+/// # Safety
+/// No copy from or to the memory is under way.
+pub unsafe fn unpin(address: usize) -> Result<(), Fault> {
+    // SAFETY: the caller's.
+    check(unsafe { cuMemHostUnregister(std::ptr::with_exposed_provenance_mut(address)) }, "unpin host memory")
 }
 
 /// Puts a copy to the device on a stream.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use cust::CudaFlags;
 use cust::context::{Context as CudaContext, ContextFlags, CurrentContext};
 use cust::device::{Device, DeviceAttribute};
+use cust::event::{Event, EventFlags};
 use cust::memory::LockedBuffer;
 use cust::module::Module;
 use cust::stream::{Stream, StreamFlags};
@@ -123,7 +124,7 @@ macro_rules! kernels {
 }
 
 kernels! {
-    quotient: powers spmv spmv_long ntt_natural_to_reversed ntt_reversed_to_natural scale_reversed multiply
+    quotient: powers spmv spmv_long fill_below ntt_natural_to_reversed ntt_reversed_to_natural scale_reversed multiply
         subtract quotient_coefficients to_canonical;
     sort: count_digits place_digits sum_blocks sum_totals add_totals;
 }
@@ -156,12 +157,13 @@ pub struct Gpu {
     pub name: String,
     /// Whether tasks measure the device time of their steps.
     pub measure: bool,
-    /// Where the points and matrices of keys are to be.
-    pub residency: Residency,
     /// Bytes for keys.
     pub keys_capacity: u64,
     /// What the operator should hear.
     pub notices: Arc<Notices>,
+    tasks_at_once: usize,
+    /// When the device was opened, by its own clock.
+    pub opened: Event,
     /// From `base`.
     keys: Mutex<Arena>,
     /// From `base + keys_capacity`.
@@ -178,8 +180,8 @@ unsafe impl Send for Gpu {}
 // SAFETY: as above; what changes is behind mutexes.
 unsafe impl Sync for Gpu {}
 
-/// How many pinned buffers are kept for later tasks: two for each of eight.
-const KEPT_BUFFERS: usize = 16;
+/// How many pinned buffers are kept for later tasks at least: a task has two, and keys differ in size.
+const LEAST_KEPT_BUFFERS: usize = 16;
 
 /// Device memory that is left to the driver and to others when there is no limit: contexts grow with use.
 const MARGIN: u64 = 512 << 20;
@@ -207,12 +209,15 @@ impl Gpu {
         };
         let key_memory = key_memory(limit, options)?;
         let (keys, tasks) = (Arena::new(key_memory), Arena::new(limit - key_memory));
+        let opened = Event::new(EventFlags::DEFAULT).context("make an event")?;
+        let stream = Stream::new(StreamFlags::NON_BLOCKING, None).context("make a stream")?;
+        opened.record(&stream).context("record an event")?;
+        stream.synchronize().context("open the device")?;
         let base = driver::allocate(keys.capacity() + tasks.capacity(), "keys and tasks")?;
         Ok(Self {
             kernels,
             multiprocessors: multiprocessors as u64,
             name: device.name().context("ask for the device's name")?,
-            residency: options.residency,
             measure: options.measure_steps,
             keys_capacity: keys.capacity(),
             keys: Mutex::new(keys),
@@ -220,6 +225,8 @@ impl Gpu {
             base,
             pinned: Mutex::new(Vec::new()),
             notices,
+            tasks_at_once: options.tasks_at_once.max(1) as usize,
+            opened,
             _modules: modules,
             context,
         })
@@ -294,28 +301,42 @@ impl Gpu {
     /// What is in it at first is not determined.
     pub fn host_buffer(self: &Arc<Self>, words: usize) -> HostBuffer {
         let memory = match self.take_pinned(words) {
-            Some(buffer) => HostMemory::Pinned(buffer),
-            None => HostMemory::Pageable(vec![0; words]),
+            Ok(buffer) => HostMemory::Pinned(buffer),
+            Err(error) => {
+                self.notices.say_once("host memory", || {
+                    let bytes = 8 * words;
+                    format!("{bytes} bytes of pinned host memory could not be had ({error}): copies go from pageable memory, which is slower")
+                });
+                HostMemory::Pageable(vec![Page::ZERO; words.div_ceil(PAGE_WORDS)])
+            }
         };
         HostBuffer { gpu: self.clone(), memory, words }
     }
 
-    fn take_pinned(&self, words: usize) -> Option<LockedBuffer<u64>> {
+    /// Makes host memory of these sizes ready for as many tasks as are expected at once, so that no task has to ask
+    /// the driver for it.
+    pub fn keep_host_buffers(self: &Arc<Self>, sizes: &[usize]) {
+        let sizes = sizes.iter().flat_map(|words| std::iter::repeat_n(*words, self.tasks_at_once));
+        // They are kept when they are dropped.
+        drop(sizes.map(|words| self.host_buffer(words)).collect::<Vec<_>>());
+    }
+
+    fn take_pinned(&self, words: usize) -> Result<LockedBuffer<u64>, Fault> {
         let mut kept = self.pinned.lock();
         // One that is much too large is kept for who needs it.
         let fitting = kept.iter().position(|buffer| (words..=2 * words).contains(&buffer.len()));
         if let Some(index) = fitting {
-            return Some(kept.swap_remove(index));
+            return Ok(kept.swap_remove(index));
         }
         drop(kept);
         // SAFETY: every bit pattern is a `u64`.
-        unsafe { LockedBuffer::uninitialized(words) }.ok()
+        unsafe { LockedBuffer::uninitialized(words) }.context("allocate pinned memory")
     }
 
     fn keep_pinned(&self, buffer: LockedBuffer<u64>) {
         let mut kept = self.pinned.lock();
         kept.push(buffer);
-        if kept.len() > KEPT_BUFFERS {
+        if kept.len() > LEAST_KEPT_BUFFERS.max(4 * self.tasks_at_once) {
             kept.remove(0);
         }
     }
@@ -359,7 +380,29 @@ fn key_memory(limit: u64, options: &OpenOptions) -> Result<u64, Fault> {
 
 enum HostMemory {
     Pinned(LockedBuffer<u64>),
-    Pageable(Vec<u64>),
+    Pageable(Vec<Page>),
+}
+
+/// Words of a page of host memory.
+const PAGE_WORDS: usize = 512;
+
+/// Pageable memory is taken by the page: the driver refuses to copy from memory of which only a part is pinned.
+#[repr(C, align(4096))]
+#[derive(Clone)]
+struct Page([u64; PAGE_WORDS]);
+
+impl Page {
+    const ZERO: Self = Self([0; PAGE_WORDS]);
+
+    fn words(pages: &[Self]) -> &[u64] {
+        // SAFETY: pages are made of words, without padding.
+        unsafe { std::slice::from_raw_parts(pages.as_ptr().cast(), PAGE_WORDS * pages.len()) }
+    }
+
+    fn words_mut(pages: &mut [Self]) -> &mut [u64] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(pages.as_mut_ptr().cast(), PAGE_WORDS * pages.len()) }
+    }
 }
 
 /// Host memory for copies; kept for later tasks when it is dropped. Whoever holds it waits for the
@@ -375,7 +418,7 @@ impl HostBuffer {
     pub fn as_slice(&self) -> &[u64] {
         match &self.memory {
             HostMemory::Pinned(buffer) => &buffer.as_slice()[..self.words],
-            HostMemory::Pageable(words) => words,
+            HostMemory::Pageable(pages) => &Page::words(pages)[..self.words],
         }
     }
 
@@ -383,7 +426,7 @@ impl HostBuffer {
     pub fn as_mut_slice(&mut self) -> &mut [u64] {
         match &mut self.memory {
             HostMemory::Pinned(buffer) => &mut buffer.as_mut_slice()[..self.words],
-            HostMemory::Pageable(words) => words,
+            HostMemory::Pageable(pages) => &mut Page::words_mut(pages)[..self.words],
         }
     }
 }

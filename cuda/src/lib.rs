@@ -6,8 +6,9 @@
 //! |---|---|
 //! | `boundary` | the exported functions: handles in, faults out, no panic across |
 //! | `task` | one proof, stage by stage |
-//! | `quotient`, `msm` | what is launched, in which order |
-//! | `key` | what stays on the card between tasks |
+//! | `quotient`, `product`, `msm` | what is launched, in which order |
+//! | `key`, `feed` | what stays between tasks, and how it gets to the kernels |
+//! | `clock` | when the device did what |
 //! | `gpu`, `arena` | one device: context, kernels, streams, memory |
 //! | `driver` | the driver's functions that cust has no wrapper for |
 //! | `plan` | how much memory, and where: arithmetic without a device |
@@ -21,14 +22,17 @@
 
 mod arena;
 mod boundary;
+mod clock;
 mod driver;
 mod fault;
+mod feed;
 mod gpu;
 mod host_field;
 mod key;
 mod msm;
 mod notices;
 mod plan;
+mod product;
 mod quotient;
 mod sums;
 mod task;

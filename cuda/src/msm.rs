@@ -1,19 +1,20 @@
 //! Multi-scalar multiplication on the card: Pippenger's buckets, a few windows at a time.
 //!
-//! For each pass: count the digits, place the points in their buckets' runs, add up each bucket, weigh the
-//! buckets, add up each window. The host only sees the sums of windows ([`crate::sums`]).
+//! For each pass: for each chunk of points, count the digits, place the points in their buckets' runs and add up each
+//! bucket; then weigh the buckets and add up each window. The points of a key that is on the device are one chunk. The
+//! host only sees the sums of windows ([`crate::sums`]).
 
 use cust::stream::Stream;
 use cust::sys::CUdeviceptr;
 
 use crate::driver;
 use crate::fault::Fault;
+use crate::feed::Feed;
 use crate::gpu::{Gpu, MsmKernels};
-use crate::key::Points;
+use crate::key::{Place, Points};
 use crate::launch;
 use crate::plan::{
-    Group, Layout, MERGE_RUN, Passes, SUM_BLOCK, choose, digit_offset, merge_levels, most_entries, weigh_run,
-    window_count,
+    Group, Layout, MERGE_RUN, SUM_BLOCK, Work, digit_offset, merge_levels, weigh_run, window_count,
 };
 
 /// Which scalar belongs to which point.
@@ -24,15 +25,17 @@ pub enum Scalars {
     /// Point i has the scalar whose index has i's bits in reverse order.
     Reversed(u32),
     /// Point i has the scalar whose index is entry i of this vector.
-    Listed(CUdeviceptr),
+    Listed(Place),
 }
 
 /// A sum to be done.
-pub struct Msm<'a> {
+pub struct Msm<'a, 'b> {
     /// The device.
     pub gpu: &'a Gpu,
     /// The stream.
     pub stream: &'a Stream,
+    /// How points get to the kernels.
+    pub feed: &'a mut Feed<'b>,
     /// The group of the points.
     pub group: Group,
     /// Its kernels.
@@ -43,8 +46,8 @@ pub struct Msm<'a> {
     pub scalars: CUdeviceptr,
     /// Whose they are.
     pub order: Scalars,
-    /// How many of the scalars may be neither 0 nor 1.
-    pub wide: u64,
+    /// What is to be summed.
+    pub work: Work,
     /// Start and length of the workspace.
     pub workspace: (CUdeviceptr, u64),
     /// Where the sums of windows go.
@@ -57,7 +60,7 @@ pub struct Msm<'a> {
 struct DigitsArgument {
     scalars: CUdeviceptr,
     variables: CUdeviceptr,
-    shift: u32,
+    first: u32,
     reversed_bits: u32,
     points: u32,
     bits: u32,
@@ -78,62 +81,102 @@ pub struct Windows {
 /// Lanes of a block of the kernels over points.
 const LANES: u64 = 128;
 
-impl Msm<'_> {
+/// The windows of a pass and where everything is while they are summed.
+struct Pass {
+    bits: u32,
+    first: u64,
+    windows: u64,
+    buckets: u32,
+    at: Layout,
+}
+
+/// Points that are at hand, and the variables they belong to where these are listed.
+struct Chunk {
+    first: u64,
+    count: u64,
+    points: CUdeviceptr,
+    variables: CUdeviceptr,
+}
+
+impl Msm<'_, '_> {
     /// Puts the sum on the stream.
     ///
     /// # Errors
     /// The workspace is too small, or the driver refuses a launch.
-    pub fn run(&self) -> Result<Windows, Fault> {
+    pub fn run(mut self) -> Result<Windows, Fault> {
         if self.points.count == 0 {
             return Ok(Windows::default());
         }
-        let runs = self.group.runs(self.points.count, self.gpu.multiprocessors);
         let bytes = self.workspace.1;
-        let Some(passes) = choose(self.group, self.points.count, self.wide, runs, bytes) else {
+        let Some(passes) = self.work.choose(self.group, bytes) else {
             let reason = "the plan gave too little".to_owned();
             return Err(Fault::OutOfMemory { what: "buckets", bytes, reason });
         };
         let all = window_count(passes.bits);
         for first in (0..all).step_by(passes.windows as usize) {
-            self.pass(&passes, first, passes.windows.min(all - first), runs)?;
+            self.pass(passes.bits, first, passes.windows.min(all - first))?;
         }
         Ok(Windows { bits: passes.bits, count: all as usize })
     }
 
-    fn pass(&self, passes: &Passes, first: u64, windows: u64, runs: u64) -> Result<(), Fault> {
-        let entries = most_entries(self.points.count, self.wide, first, windows);
-        let layout = Layout::new(self.group, passes.bits, windows, entries, runs);
-        let buckets = (windows << (passes.bits - 1)) as u32;
-        self.sort(passes.bits, first as u32, windows as u32, buckets, &layout)?;
-        self.add_up(buckets, runs, &layout)?;
-        self.weigh(passes.bits, first, windows, buckets, &layout)
+    fn pass(&mut self, bits: u32, first: u64, windows: u64) -> Result<(), Fault> {
+        let at = self.work.layout(self.group, bits, first, windows);
+        let buckets = (windows << (bits - 1)) as u32;
+        let pass = Pass { bits, first, windows, buckets, at };
+        // In a single chunk a bucket is written before it is read, or is known to be empty.
+        let fresh = self.work.chunk >= self.points.count;
+        if !fresh {
+            let words = u64::from(buckets) * self.group.point_bytes / 4;
+            // SAFETY: the layout has room for all buckets; a point of zeros is infinity.
+            unsafe { driver::clear(self.at(pass.at.sums), words as usize, self.stream)? };
+        }
+        for first in (0..self.points.count).step_by(self.work.chunk as usize) {
+            let chunk = self.bring(first)?;
+            self.sort(&pass, &chunk)?;
+            self.add_up(&pass, &chunk, fresh)?;
+            self.feed.done()?;
+        }
+        self.weigh(&pass, fresh)
+    }
+
+    /// The chunk of points that begins with number `first`.
+    fn bring(&mut self, first: u64) -> Result<Chunk, Fault> {
+        let count = self.work.chunk.min(self.points.count - first);
+        let size = self.group.affine_bytes;
+        let points = (self.points.place, size * first, size * count);
+        let [points, variables] = match self.order {
+            Scalars::Listed(variables) => self.feed.bring([points, (variables, 4 * first, 4 * count)])?,
+            _ => [self.feed.bring([points])?[0], 0],
+        };
+        Ok(Chunk { first, count, points, variables })
     }
 
     fn at(&self, offset: u64) -> CUdeviceptr {
         self.workspace.0 + offset
     }
 
-    fn sort(&self, bits: u32, first: u32, windows: u32, buckets: u32, at: &Layout) -> Result<(), Fault> {
+    fn sort(&self, pass: &Pass, chunk: &Chunk) -> Result<(), Fault> {
         let kernels = &self.gpu.kernels;
+        let (at, buckets) = (&pass.at, pass.buckets);
         let (entries, counts, starts, totals) =
             (self.at(at.entries), self.at(at.counts), self.at(at.starts), self.at(at.totals));
         let mut digits = DigitsArgument {
             scalars: self.scalars,
-            variables: 0,
-            shift: 0,
+            variables: chunk.variables,
+            first: chunk.first as u32,
             reversed_bits: 0,
-            points: self.points.count as u32,
-            bits,
-            first_window: first,
-            windows,
-            offset: digit_offset(bits),
+            points: chunk.count as u32,
+            bits: pass.bits,
+            first_window: pass.first as u32,
+            windows: pass.windows as u32,
+            offset: digit_offset(pass.bits),
         };
         match self.order {
-            Scalars::Shifted(shift) => digits.shift = shift,
+            Scalars::Shifted(shift) => digits.first += shift,
             Scalars::Reversed(bits) => digits.reversed_bits = bits,
-            Scalars::Listed(variables) => digits.variables = variables,
+            Scalars::Listed(_) => {}
         }
-        let points = (self.points.count.div_ceil(256), 256, 0);
+        let points = (chunk.count.div_ceil(256), 256, 0);
         let blocks = buckets.div_ceil(SUM_BLOCK as u32);
         let ends = (u64::from(buckets + 1).div_ceil(256), 256, 0);
         // SAFETY: the parameters are those of `kernels/sort.cu`; `Layout` has room for what they write: `buckets`
@@ -149,10 +192,11 @@ impl Msm<'_> {
         }
     }
 
-    fn add_up(&self, buckets: u32, runs: u64, at: &Layout) -> Result<(), Fault> {
+    fn add_up(&self, pass: &Pass, chunk: &Chunk, fresh: bool) -> Result<(), Fault> {
+        let (at, buckets, runs, fresh) = (&pass.at, pass.buckets, self.work.runs, u32::from(fresh));
         let (entries, starts, sums) = (self.at(at.entries), self.at(at.starts), self.at(at.sums));
         let (mut parts, mut part_buckets) = (self.at(at.parts), self.at(at.part_buckets));
-        let points = self.points.address;
+        let points = chunk.points;
         let grid = (runs * self.group.lanes / LANES, LANES as u32, 0);
         // SAFETY: the parameters are those of `accumulate` in `kernels/msm.cuh`; there is one part for each run,
         // and a whole number of blocks of runs.
@@ -167,7 +211,8 @@ impl Msm<'_> {
                 entries,
                 starts,
                 buckets,
-                points
+                points,
+                fresh
             )?;
         }
         for level in merge_levels(runs).windows(2) {
@@ -194,8 +239,11 @@ impl Msm<'_> {
         Ok(())
     }
 
-    fn weigh(&self, bits: u32, first: u64, windows: u64, buckets: u32, at: &Layout) -> Result<(), Fault> {
-        let (starts, sums, weighed) = (self.at(at.starts), self.at(at.sums), self.at(at.parts));
+    fn weigh(&self, pass: &Pass, fresh: bool) -> Result<(), Fault> {
+        let &Pass { bits, first, windows, buckets, ref at } = pass;
+        let (sums, weighed) = (self.at(at.sums), self.at(at.parts));
+        // Where the buckets of the last chunk start says nothing of the others.
+        let starts = if fresh { self.at(at.starts) } else { 0 };
         let (window_buckets, run) = (1_u32 << (bits - 1), weigh_run(bits) as u32);
         let threads = u64::from(buckets / run) * self.group.lanes;
         let grid = (threads.div_ceil(LANES), LANES as u32, 0);

@@ -8,20 +8,25 @@ use cust::sys::CUdeviceptr;
 use interlock_core_api::{BasisCode, ScalarLimbs, StepRecord, SumsRecord};
 
 use crate::arena::End;
+use crate::clock::Clock;
 use crate::driver::{self, Context};
 use crate::fault::Fault;
+use crate::feed::Feed;
 use crate::gpu::{Block, HostBuffer};
 use crate::key::{Key, Points};
 use crate::msm::{Msm, Scalars, Windows};
-use crate::plan::{COUNTS_OFFSET, G1, G2, MOST_WINDOWS, RESULT_BYTES};
+use crate::plan::{COUNTS_OFFSET, G1, G2, MOST_WINDOWS, RESULT_BYTES, Work};
 use crate::quotient::Quotient;
 use crate::sums::{G1Xyzz, G2Xyzz, combine_g1, combine_g2};
 
 /// A proof being made.
 pub struct Task {
     key: Arc<Key>,
-    stream: Stream,
-    /// The witness, until it is uploaded.
+    /// For copies to the device.
+    copies: Stream,
+    /// For kernels, and copies from the device.
+    kernels: Stream,
+    /// The witness, for as long as it is to be copied.
     source: Option<HostBuffer>,
     results: HostBuffer,
     staged: Option<Block>,
@@ -29,33 +34,6 @@ pub struct Task {
     /// In the order of the results: h, l, a, b in G1, b in G2.
     windows: Option<[Windows; 5]>,
     steps: Vec<StepRecord>,
-}
-
-/// Marks on a stream, for the device time between them.
-struct Clock<'a> {
-    stream: &'a Stream,
-    marks: Vec<(&'static str, Event)>,
-    on: bool,
-}
-
-impl Clock<'_> {
-    fn mark(&mut self, name: &'static str) -> Result<(), Fault> {
-        if self.on {
-            let event = Event::new(EventFlags::DEFAULT).context("make an event")?;
-            event.record(self.stream).context("record an event")?;
-            self.marks.push((name, event));
-        }
-        Ok(())
-    }
-
-    fn steps(&self) -> Result<Vec<StepRecord>, Fault> {
-        let pairs = self.marks.windows(2);
-        let step = |pair: &[(&'static str, Event)]| {
-            let milliseconds = pair[1].1.elapsed_time_f32(&pair[0].1).context("read an event")?;
-            Ok(StepRecord { name: pair[1].0.into(), start_milliseconds: 0.0, milliseconds })
-        };
-        pairs.map(step).collect()
-    }
 }
 
 impl Task {
@@ -71,12 +49,13 @@ impl Task {
                 "the witness has {found} values, the circuit {expected} variables"
             )));
         }
-        let stream = key.gpu.stream()?;
+        let (copies, kernels) = (key.gpu.stream()?, key.gpu.stream()?);
         let mut source = key.gpu.host_buffer(4 * expected);
         copy(source.as_mut_slice(), witness.as_flattened());
         let results = key.gpu.host_buffer(RESULT_BYTES as usize / 8);
-        let (source, steps) = (Some(source), Vec::new());
-        Ok(Self { key, stream, source, results, staged: None, extra: None, windows: None, steps })
+        let source = Some(source);
+        let (staged, extra, windows, steps) = (None, None, None, Vec::new());
+        Ok(Self { key, copies, kernels, source, results, staged, extra, windows, steps })
     }
 
     /// Takes the staged block and uploads the witness.
@@ -92,12 +71,17 @@ impl Task {
         let block = self.key.gpu.take(self.key.shape.staged_bytes(), End::Low, "the witness")?;
         let (to, from) = (block.address(), source.as_slice());
         self.staged = Some(block);
+        let mut clock = Clock::new(&self.key.gpu, &self.copies)?;
         // SAFETY: source and block have that many bytes, and both live until the stream is done.
         unsafe {
-            driver::upload(to, from.as_ptr().cast(), size_of_val(from), &self.stream, "upload the witness")?
+            driver::upload(to, from.as_ptr().cast(), size_of_val(from), &self.copies, "upload the witness")?
         };
-        self.stream.synchronize().context("upload the witness")?;
-        self.source = None;
+        clock.mark("upload")?;
+        self.copies.synchronize().context("upload the witness")?;
+        self.steps.extend(clock.steps()?);
+        if self.key.shape.b_in_staged() == 0 {
+            self.source = None;
+        }
         Ok(())
     }
 
@@ -116,11 +100,12 @@ impl Task {
         Ok(())
     }
 
-    /// Waits for the stream, then gives the blocks back.
+    /// Waits for the streams, then gives everything back that was only needed for them.
     fn release(&mut self) {
         // An error here has been seen by whoever waited first, or comes to nobody who could use the result.
-        let _ = self.stream.synchronize();
-        (self.staged, self.extra) = (None, None);
+        let _ = self.copies.synchronize();
+        let _ = self.kernels.synchronize();
+        (self.source, self.staged, self.extra) = (None, None, None);
     }
 
     fn run(&mut self) -> Result<[Windows; 5], Fault> {
@@ -130,17 +115,19 @@ impl Task {
         let block = self.key.gpu.take(shape.compute_bytes(), End::High, "Compute")?;
         let results = block.address();
         self.extra = Some(block);
-        let a = results + RESULT_BYTES;
+        let ring = results + RESULT_BYTES;
+        let a = ring + shape.ring_bytes();
         let workspace = a + shape.vector_bytes();
         let counts = results + COUNTS_OFFSET;
         let host: *mut u8 = self.results.as_mut_slice().as_mut_ptr().cast();
-        let (key, stream) = (&*self.key, &self.stream);
-        let mut clock = Clock { stream, marks: Vec::new(), on: key.gpu.measure };
+        let (key, stream) = (&*self.key, &self.kernels);
+        let feed = &mut Feed::new(&key.gpu, &self.copies, stream, (ring, shape.chunk_bytes()))?;
+        let mut clock = Clock::new(&key.gpu, stream)?;
 
-        clock.mark("start")?;
         // SAFETY: two words of the task's own block.
         unsafe { driver::clear(counts, 2, stream)? };
-        Quotient { key, stream, z, a, b: workspace, wide: counts }.run()?;
+        let source = self.source.as_ref().map(HostBuffer::as_slice);
+        Quotient { key, feed, z, source, a, b: workspace, wide: counts }.run()?;
         // SAFETY: the counts have their place in the results, here and there; read once `counted` has happened.
         unsafe { driver::download(host.add(COUNTS_OFFSET as usize), counts, 8, stream, "count scalars")? };
         let counted =
@@ -150,29 +137,30 @@ impl Task {
 
         // Only once the scalars of `h` are used up is their vector free.
         let beside = (workspace, shape.workspace_bytes());
-        let sums = Sums { key, stream, results, workspace: beside };
+        let mut sums = Sums { key, feed, results, workspace: beside };
+        let contents = &key.contents;
         let order = match key.basis {
             BasisCode::MONOMIAL => Scalars::Reversed(shape.log_domain),
             _ => Scalars::Shifted(0),
         };
-        let h = sums.sum(0, key.h, a, order, key.h.count)?;
+        let h = sums.sum(0, contents.h, a, order, contents.h.count)?;
         clock.mark("h")?;
         // While the card sums over h, the host learns how the rest is best done.
         counted.synchronize().context("make the quotient")?;
         let wide = self.results.as_slice()[COUNTS_OFFSET as usize / 8] & 0xffff_ffff;
-        let sums = Sums { workspace: (a, shape.vector_bytes() + shape.workspace_bytes()), ..sums };
-        let l = sums.sum(1, key.l, z, Scalars::Shifted(key.inputs), wide)?;
+        sums.workspace = (a, shape.vector_bytes() + shape.workspace_bytes());
+        let l = sums.sum(1, contents.l, z, Scalars::Shifted(key.inputs), wide)?;
         clock.mark("l")?;
-        let a = sums.sum(2, key.a, z, Scalars::Listed(key.a_variables), wide)?;
+        let a = sums.sum(2, contents.a, z, Scalars::Listed(contents.a_variables), wide)?;
         clock.mark("a")?;
-        let b_g1 = sums.sum(3, key.b_g1, z, Scalars::Listed(key.b_variables), wide)?;
+        let b_g1 = sums.sum(3, contents.b_g1, z, Scalars::Listed(contents.b_variables), wide)?;
         clock.mark("b_g1")?;
-        let b_g2 = sums.sum(4, key.b_g2, z, Scalars::Listed(key.b_variables), wide)?;
+        let b_g2 = sums.sum(4, contents.b_g2, z, Scalars::Listed(contents.b_variables), wide)?;
         clock.mark("b_g2")?;
         // SAFETY: both sides have that many bytes; the copy is over once the stream is.
         unsafe { driver::download(host, results, COUNTS_OFFSET as usize, stream, "download the sums")? };
         stream.synchronize().context("run the kernels")?;
-        self.steps = clock.steps()?;
+        self.steps.extend(clock.steps()?);
         Ok([h, l, a, b_g1, b_g2])
     }
 
@@ -235,16 +223,16 @@ fn points<T: Copy + Default>(words: &[u64], count: usize) -> Vec<T> {
 }
 
 /// The five sums of a task: the first four over G1.
-struct Sums<'a> {
+struct Sums<'a, 'b> {
     key: &'a Key,
-    stream: &'a Stream,
+    feed: &'a mut Feed<'b>,
     results: CUdeviceptr,
     workspace: (CUdeviceptr, u64),
 }
 
-impl Sums<'_> {
+impl Sums<'_, '_> {
     fn sum(
-        &self,
+        &mut self,
         index: u64,
         points: Points,
         scalars: CUdeviceptr,
@@ -254,7 +242,10 @@ impl Sums<'_> {
         let gpu = &*self.key.gpu;
         let (group, kernels) = if index < 4 { (G1, &gpu.kernels.g1) } else { (G2, &gpu.kernels.g2) };
         let results = self.results + index * MOST_WINDOWS * G1.point_bytes;
-        let (stream, workspace) = (self.stream, self.workspace);
-        Msm { gpu, stream, group, kernels, points, scalars, order, wide, workspace, results }.run()
+        let chunk = self.key.shape.chunk_points(group);
+        let work = Work::new(group, points.count, wide, chunk, gpu.multiprocessors);
+        let (stream, workspace) = (self.feed.stream(), self.workspace);
+        let feed = &mut *self.feed;
+        Msm { gpu, stream, feed, group, kernels, points, scalars, order, work, workspace, results }.run()
     }
 }

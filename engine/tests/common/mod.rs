@@ -133,6 +133,40 @@ pub fn repeated_value(constraints: usize, rng: &mut ChaCha8Rng) -> Instance {
     builder.finish()
 }
 
+/// One large value, and zeros: 0 times the value, over and over.
+pub fn lone_value(constraints: usize, rng: &mut ChaCha8Rng) -> Instance {
+    let mut builder = Builder::new();
+    let lone = builder.aux(Scalar::random(&mut *rng));
+    for _ in 0..constraints {
+        let (left, product) = (builder.aux(Scalar::ZERO), builder.aux(Scalar::ZERO));
+        let one = |variable| vec![(variable, Scalar::ONE)];
+        builder.enforce(one(left), one(lone), one(product));
+    }
+    builder.finish()
+}
+
+/// Sums of 1 to 2,000 terms, squared.
+pub fn long_rows(constraints: usize, rng: &mut ChaCha8Rng) -> Instance {
+    let mut builder = Builder::new();
+    let variables: Vec<_> = (0..2_000)
+        .map(|_| {
+            let value = Scalar::random(&mut *rng);
+            (builder.aux(value), value)
+        })
+        .collect();
+    for index in 0..constraints {
+        let (mut terms, mut sum) = (Vec::new(), Scalar::ZERO);
+        for (variable, value) in &variables[..1 + index * 37 % 1_999] {
+            let coefficient = Scalar::from(rng.gen_range(1..50));
+            sum += coefficient * value;
+            terms.push((*variable, coefficient));
+        }
+        let square = builder.aux(sum.square());
+        builder.enforce(terms.clone(), terms, vec![(square, Scalar::ONE)]);
+    }
+    builder.finish()
+}
+
 /// `inputs` public inputs, some of them zero, each of them squared.
 pub fn many_inputs(inputs: usize, rng: &mut ChaCha8Rng) -> Instance {
     let mut builder = Builder::new();

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::Opened;
 use super::view::view;
-use crate::core::ProvingKey;
+use crate::core::{Plan, ProvingKey};
 
 /// Owns a key that is ready on a device. What the library was shown of it stays where it is for as long.
 pub(super) struct LoadedKey {
@@ -16,6 +16,8 @@ pub(super) struct LoadedKey {
     device: usize,
     pub handle: KeyHandle,
     key: Arc<ProvingKey>,
+    /// Found once: it takes a look at every row.
+    plan: Plan,
 }
 
 impl Drop for LoadedKey {
@@ -56,7 +58,13 @@ impl Keys {
             let outcome = unsafe { core.module.load_key()(core.handle, device as u32, &view(key)) };
             match outcome {
                 RResult::ROk(handle) => {
-                    let loaded = Arc::new(LoadedKey { core: core.clone(), device, handle, key: key.clone() });
+                    let loaded = Arc::new(LoadedKey {
+                        plan: core.plan(key),
+                        core: core.clone(),
+                        device,
+                        handle,
+                        key: key.clone(),
+                    });
                     self.list.lock().push(loaded.clone());
                     return Ok(loaded);
                 }
@@ -68,6 +76,12 @@ impl Keys {
                 RResult::RErr(fault) => return Err(fault),
             }
         }
+    }
+
+    /// What a task for a key needs, if the key is ready somewhere.
+    pub fn plan(&self, key: &ProvingKey) -> Option<Plan> {
+        let list = self.list.lock();
+        list.iter().find(|ready| std::ptr::eq(&*ready.key, key)).map(|ready| ready.plan)
     }
 
     fn find(&self, device: usize, key: &Arc<ProvingKey>) -> Option<Arc<LoadedKey>> {

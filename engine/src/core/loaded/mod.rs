@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use abi_stable::library::{LibraryError, lib_header_from_path};
 use abi_stable::std_types::RResult;
-use interlock_core_api::{CoreHandle, CoreModuleRef, Fault, FaultKind, OpenOptions, UsageRecord};
+use interlock_core_api::{CoreHandle, CoreModuleRef, Fault, FaultKind, OpenOptions, PlanRecord, UsageRecord};
 
 use self::keys::Keys;
 pub use self::task::LoadedTask;
@@ -71,6 +71,17 @@ impl Drop for Opened {
 }
 
 impl Opened {
+    /// See [`LoadedCore::plan`].
+    fn plan(&self, key: &ProvingKey) -> Plan {
+        // SAFETY: the handle is from this module and live.
+        match unsafe { self.module.plan()(self.handle, &view(key)) } {
+            RResult::ROk(PlanRecord { staged_bytes, compute_extra, host_bytes }) => {
+                Plan { staged_bytes, compute_extra, host_bytes }
+            }
+            RResult::RErr(_) => Plan { staged_bytes: u64::MAX / 4, compute_extra: 0, host_bytes: 0 },
+        }
+    }
+
     /// Passes on what the operator should hear.
     fn tell(&self, core: &'static str) {
         // SAFETY: the handle is from this module and live.
@@ -189,15 +200,7 @@ impl Core for LoadedCore {
 
     /// A key that the core refuses is planned as larger than any device, so that no task for it is let in.
     fn plan(&self, key: &ProvingKey) -> Plan {
-        // SAFETY: the handle is from this module and live.
-        match unsafe { self.opened.module.plan()(self.opened.handle, &view(key)) } {
-            RResult::ROk(plan) => Plan {
-                staged_bytes: plan.staged_bytes,
-                compute_extra: plan.compute_extra,
-                host_bytes: plan.host_bytes,
-            },
-            RResult::RErr(_) => Plan { staged_bytes: u64::MAX / 4, compute_extra: 0, host_bytes: 0 },
-        }
+        self.keys.plan(key).unwrap_or_else(|| self.opened.plan(key))
     }
 
     fn load(&self, key: &Arc<ProvingKey>) -> Result<(), CoreError> {

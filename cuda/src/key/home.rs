@@ -1,0 +1,79 @@
+//! The sizes of a key, and whether it is to be on the device or streamed from host memory.
+
+use interlock_core_api::{BasisCode, CsrView, KeyView, Residency};
+
+use super::placement::Placement;
+use super::{Contents, long_rows, matrices};
+use crate::fault::Fault;
+use crate::plan::{Home, Shape};
+
+/// The largest domain.
+const MOST_LOG_DOMAIN: u32 = 27;
+
+/// The sizes of a key on devices of at most `multiprocessors` with `key_memory` bytes for keys each.
+///
+/// # Errors
+/// They contradict each other or are more than the kernels can number.
+pub fn shape_of(
+    view: &KeyView<'_>,
+    residency: Residency,
+    key_memory: u64,
+    multiprocessors: u64,
+) -> Result<Shape, Fault> {
+    let points = [view.h_points.len(), view.l_points.len(), view.a_points.len(), view.b_g1_points.len()];
+    if view.log_domain > MOST_LOG_DOMAIN {
+        return Err(Fault::Input(format!(
+            "a domain of 2^{} is more than 2^{MOST_LOG_DOMAIN}",
+            view.log_domain
+        )));
+    }
+    let longest = points.iter().copied().max().unwrap_or(0) as u64;
+    if longest.max(view.num_variables).max(view.num_inputs) > 1 << (MOST_LOG_DOMAIN + 1) {
+        return Err(Fault::Input(format!(
+            "vectors of {longest} points and {} variables",
+            view.num_variables
+        )));
+    }
+    Ok(Shape {
+        log_domain: view.log_domain,
+        variables: view.num_variables,
+        h_points: view.h_points.len() as u64,
+        g1_points: longest,
+        g2_points: view.b_g2_points.len() as u64,
+        multiprocessors,
+        home: home_of(view, residency, key_memory)?,
+    })
+}
+
+fn home_of(view: &KeyView<'_>, residency: Residency, key_memory: u64) -> Result<Home, Fault> {
+    let resident = match residency {
+        Residency::STREAMED => false,
+        _ => {
+            let bytes = resident_bytes(view);
+            if residency == Residency::RESIDENT && bytes > key_memory {
+                return Err(Fault::Input(format!(
+                    "the key takes {bytes} bytes on the device, key_memory is {key_memory}: raise it, or let the key \
+                     be streamed (srs: Auto)"
+                )));
+            }
+            bytes <= key_memory
+        }
+    };
+    if resident {
+        return Ok(Home::Device);
+    }
+    let longest = |matrix: &CsrView<'_>| {
+        let pairs = matrix.row_starts.as_slice().windows(2);
+        pairs.map(|pair| pair[1].saturating_sub(pair[0])).max().unwrap_or(0)
+    };
+    let longest_row = u64::from(matrices(view).map(longest).max().unwrap_or(0));
+    Ok(Home::Host { longest_row, halves: view.h_basis == BasisCode::MONOMIAL })
+}
+
+/// Bytes of the whole key on a device.
+fn resident_bytes(view: &KeyView<'_>) -> u64 {
+    let mut placement = Placement::new(0, &[], Home::Device);
+    let long: Vec<_> = matrices(view).map(long_rows).collect();
+    Contents::place(view, &long, &Default::default(), &mut placement);
+    placement.bytes()
+}

@@ -1,0 +1,90 @@
+//! Where the vectors of a key go.
+
+use cust::stream::Stream;
+use cust::sys::CUdeviceptr;
+use interlock_core_api::KeyView;
+
+use super::host::HostVector;
+use super::{Place, matrices};
+use crate::arena::aligned;
+use crate::driver::{self, Context};
+use crate::fault::Fault;
+use crate::plan::Home;
+
+/// Lays vectors out one after another from an address on, then copies them there.
+pub struct Placement<'a> {
+    base: CUdeviceptr,
+    bytes: u64,
+    copies: Vec<(CUdeviceptr, *const u8, usize)>,
+    host: &'a [HostVector],
+    home: Home,
+}
+
+impl<'a> Placement<'a> {
+    /// From `base` on; vectors that stay in host memory are among `host`.
+    pub fn new(base: CUdeviceptr, host: &'a [HostVector], home: Home) -> Self {
+        Self { base, bytes: 0, copies: Vec::new(), host, home }
+    }
+
+    /// Device bytes so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Room on the device.
+    pub fn reserve(&mut self, bytes: u64) -> CUdeviceptr {
+        let address = self.base + self.bytes;
+        self.bytes += aligned(bytes.max(1));
+        address
+    }
+
+    /// A vector that is on the device wherever the key's home is.
+    pub fn resident<T: Copy>(&mut self, values: &[T]) -> CUdeviceptr {
+        let address = self.reserve(size_of_val(values) as u64);
+        self.copies.push((address, values.as_ptr().cast(), size_of_val(values)));
+        address
+    }
+
+    /// A vector that is where the key's home is.
+    pub fn vector<T: Copy>(&mut self, values: &[T]) -> Place {
+        if self.home == Home::Device {
+            return Place::Device(self.resident(values));
+        }
+        let (address, bytes) = (values.as_ptr().cast::<u8>(), size_of_val(values));
+        let is_it = |vector: &&HostVector| vector.as_ptr() == address && vector.bytes() == bytes;
+        Place::Host(*self.host.iter().find(is_it).expect("all streamed vectors are listed"))
+    }
+
+    /// Copies, and waits for it.
+    ///
+    /// # Safety
+    /// What was placed is still there, and `base` has room for [`Placement::bytes`].
+    pub unsafe fn copy(&self, stream: &Stream) -> Result<(), Fault> {
+        for &(address, source, bytes) in self.copies.iter().filter(|copy| copy.2 != 0) {
+            // SAFETY: the caller's.
+            unsafe { driver::upload(address, source, bytes, stream, "upload the key")? };
+        }
+        stream.synchronize().context("upload the key")
+    }
+}
+
+/// The vectors of a key that can stay in host memory.
+pub fn streamed<'a>(view: &'a KeyView<'_>) -> Vec<&'a [u8]> {
+    let mut slices = Vec::new();
+    for matrix in matrices(view) {
+        slices.extend(
+            [&matrix.row_starts, &matrix.columns, &matrix.coefficients].map(|part| bytes(part.as_slice())),
+        );
+    }
+    let g1 = [&view.h_points, &view.l_points, &view.a_points, &view.b_g1_points];
+    slices.extend(g1.map(|points| bytes(points.as_slice())));
+    slices.push(bytes(view.b_g2_points.as_slice()));
+    slices.extend([&view.a_variables, &view.b_variables].map(|variables| bytes(variables.as_slice())));
+    slices
+}
+
+/// Numbers, or arrays of numbers, without padding.
+fn bytes<T: Copy>(values: &[T]) -> &[u8] {
+    // SAFETY: the records of the boundary are made of integers only; any byte can be read.
+    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
+}

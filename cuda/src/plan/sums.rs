@@ -1,0 +1,249 @@
+//! How a multi-scalar multiplication is cut up to fit its workspace, and where everything is in there.
+
+use crate::arena::aligned;
+
+/// The most windows a sum can have: digits of [`LEAST_BITS`] bits.
+pub const MOST_WINDOWS: u64 = 64;
+
+/// The narrowest and the widest digits.
+const LEAST_BITS: u32 = 4;
+const MOST_BITS: u32 = 20;
+
+/// Bits that a scalar and the constant that makes its digits unsigned fit in.
+const SUM_BITS: u32 = 256;
+
+/// Entries that a block of `sum_blocks` takes.
+pub const SUM_BLOCK: u64 = 2048;
+
+/// Parts that a thread of `merge` takes.
+pub const MERGE_RUN: u64 = 4;
+
+/// One of the two groups, as the kernels see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Bytes of a point in affine coordinates, as keys have them.
+    pub affine_bytes: u64,
+    /// Bytes of a point in the kernels' own coordinates.
+    pub point_bytes: u64,
+    /// Lanes that work on one point.
+    pub lanes: u64,
+    /// Runs of entries that one multiprocessor adds up at a time.
+    runs_per_multiprocessor: u64,
+}
+
+/// G1: one lane a point.
+pub const G1: Group = Group { affine_bytes: 96, point_bytes: 192, lanes: 1, runs_per_multiprocessor: 384 };
+/// G2: two lanes a point.
+pub const G2: Group = Group { affine_bytes: 192, point_bytes: 384, lanes: 2, runs_per_multiprocessor: 192 };
+
+impl Group {
+    /// Runs into which the entries of a sum over `points` points are cut: a whole number of blocks.
+    pub fn runs(&self, points: u64, multiprocessors: u64) -> u64 {
+        let most = multiprocessors * self.runs_per_multiprocessor;
+        (2 * points).next_multiple_of(128).clamp(128, most.max(128))
+    }
+}
+
+/// Windows of a scalar whose digits have `bits` bits.
+///
+/// Scalars are below 0.91 * 2^255, the constant that is added to them is below 1.13 * 2^(bits * windows - 1):
+/// the sum fits when `bits * windows` is at least 256.
+pub fn window_count(bits: u32) -> u64 {
+    u64::from(SUM_BITS.div_ceil(bits))
+}
+
+/// `sum 2^(bits - 1) 2^(bits w)` over all windows: 288 bits.
+pub fn digit_offset(bits: u32) -> [u32; 9] {
+    let mut limbs = [0; 9];
+    for window in 0..window_count(bits) as u32 {
+        let position = window * bits + bits - 1;
+        limbs[(position / 32) as usize] |= 1 << (position % 32);
+    }
+    limbs
+}
+
+/// Where everything is in the workspace while some windows are summed. Offsets in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Points, sorted by bucket: `u32` each.
+    pub entries: u64,
+    /// Entries of each bucket: `u32`.
+    pub counts: u64,
+    /// Where each bucket starts: `u32`, one more than there are buckets.
+    pub starts: u64,
+    /// Sums of blocks of counts: `u32`.
+    pub totals: u64,
+    /// Sums of buckets.
+    pub sums: u64,
+    /// Parts of buckets, one for each run, then those of each level of merging.
+    pub parts: u64,
+    /// The bucket of each part: `u32`.
+    pub part_buckets: u64,
+    /// All of it.
+    pub bytes: u64,
+}
+
+impl Layout {
+    /// For `windows` windows with `bits` bits whose digits make at most `entries` entries.
+    pub fn new(group: Group, bits: u32, windows: u64, entries: u64, runs: u64) -> Self {
+        let buckets = windows << (bits - 1);
+        let mut end = 0;
+        let mut place = |bytes: u64| {
+            let start = end;
+            end += aligned(bytes);
+            start
+        };
+        let parts = merge_levels(runs).iter().sum::<u64>();
+        let weighed = buckets / weigh_run(bits);
+        Layout {
+            entries: place(4 * entries),
+            counts: place(4 * buckets),
+            starts: place(4 * (buckets + 1)),
+            totals: place(4 * (buckets.div_ceil(SUM_BLOCK) + 1)),
+            sums: place(group.point_bytes * buckets),
+            // What `weigh` makes comes in the same place, once the parts are merged.
+            parts: place(group.point_bytes * parts.max(weighed)),
+            part_buckets: place(4 * parts),
+            bytes: end,
+        }
+    }
+}
+
+/// Number of parts at each level of merging; the last level leaves none.
+pub fn merge_levels(runs: u64) -> Vec<u64> {
+    let mut levels = vec![runs];
+    while let Some(&last) = levels.last()
+        && last > MERGE_RUN
+    {
+        levels.push(last.div_ceil(MERGE_RUN));
+    }
+    // The merge of the last level writes one bucket number, though no part.
+    levels.push(1);
+    levels
+}
+
+/// Buckets that a thread of `weigh` takes: few, so that little waits for the last thread; more where there are
+/// threads enough.
+pub fn weigh_run(bits: u32) -> u64 {
+    if bits < 15 { 4 } else { 8 }
+}
+
+/// How a sum is done: in several passes, a few windows each, and a pass in chunks of points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passes {
+    /// Bits of a digit.
+    pub bits: u32,
+    /// Windows of a pass; the last pass may have fewer.
+    pub windows: u64,
+}
+
+/// What is to be summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// Points and scalars.
+    pub points: u64,
+    /// Scalars that may be neither 0 nor 1.
+    pub wide: u64,
+    /// Points that are at hand at once.
+    pub chunk: u64,
+    /// See [`Group::runs`].
+    pub runs: u64,
+}
+
+impl Work {
+    /// `points` points, `wide` of them with a scalar above 1, `chunk` at a time.
+    pub fn new(group: Group, points: u64, wide: u64, chunk: u64, multiprocessors: u64) -> Self {
+        let chunk = chunk.min(points);
+        Self { points, wide: wide.min(points), chunk, runs: group.runs(chunk, multiprocessors) }
+    }
+
+    /// The most entries that windows from `first` on can make of one chunk: a scalar 1 makes one, in window 0.
+    pub fn most_entries(&self, first: u64, windows: u64) -> u64 {
+        let wide = self.wide.min(self.chunk);
+        if first == 0 { self.chunk + (windows - 1) * wide } else { windows * wide }
+    }
+
+    /// The layout for some windows.
+    pub fn layout(&self, group: Group, bits: u32, first: u64, windows: u64) -> Layout {
+        Layout::new(group, bits, windows, self.most_entries(first, windows), self.runs)
+    }
+
+    /// The cheapest way in a workspace.
+    ///
+    /// The costs are in additions: one an entry; 8 a bucket, for weighing it, and half of one for each chunk, for
+    /// fetching it; and what passes and chunks take in launches and in waiting for their last threads.
+    pub fn choose(&self, group: Group, workspace: u64) -> Option<Passes> {
+        const WEIGH_COST: u64 = 8;
+        const PASS_COST: u64 = 400_000;
+        const CHUNK_COST: u64 = 150_000;
+        let chunks = self.points.div_ceil(self.chunk.max(1)).max(1);
+        let mut best = None;
+        for bits in LEAST_BITS..=MOST_BITS {
+            let all = window_count(bits);
+            let fits = |windows: &u64| self.layout(group, bits, 0, *windows).bytes <= workspace;
+            let Some(windows) = (1..=all).rev().find(fits) else { continue };
+            let passes = all.div_ceil(windows);
+            let buckets = all << (bits - 1);
+            let cost = self.points
+                + self.wide * all
+                + buckets * WEIGH_COST
+                + buckets * (chunks - 1) / 2
+                + passes * (PASS_COST + (chunks - 1) * CHUNK_COST) / group.lanes;
+            if best.is_none_or(|(least, _)| cost < least) {
+                best = Some((cost, Passes { bits, windows }));
+            }
+        }
+        best.map(|(_, passes)| passes)
+    }
+
+    /// A workspace in which this can be done well: all windows at once, if that takes no more than `enough`; if it
+    /// does, at least one window.
+    pub fn least_workspace(&self, group: Group, enough: u64) -> u64 {
+        // Digits whose buckets take little memory beside the entries.
+        let bits = self.chunk.max(1).ilog2().saturating_sub(4).clamp(LEAST_BITS, 16);
+        let all = self.layout(group, bits, 0, window_count(bits)).bytes;
+        self.layout(group, bits, 0, 1).bytes.max(all.min(enough))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_can_be_done_in_the_least_workspace() {
+        for log_points in 0..=27 {
+            let points = 1 << log_points;
+            for (group, chunk) in [(G1, points), (G2, points), (G1, points / 3 + 1), (G2, 1 << 16)] {
+                let least = Work::new(group, points, points, chunk, 132).least_workspace(group, 48 << 20);
+                for wide in [0, points / 10, points] {
+                    let work = Work::new(group, points, wide, chunk, 132);
+                    let passes = work.choose(group, least).unwrap();
+                    assert!(work.layout(group, passes.bits, 0, passes.windows).bytes <= least);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn digits_cover_the_scalars() {
+        for bits in LEAST_BITS..=MOST_BITS {
+            let windows = window_count(bits);
+            assert!(windows <= MOST_WINDOWS);
+            assert!(windows * u64::from(bits) >= 256 && windows * u64::from(bits) <= 288);
+            let ones: u32 = digit_offset(bits).iter().map(|limb| limb.count_ones()).sum();
+            assert_eq!(u64::from(ones), windows);
+        }
+    }
+
+    #[test]
+    fn merging_ends() {
+        for runs in [1, 8, 9, 128, 50_688] {
+            let levels = merge_levels(runs);
+            for pair in levels.windows(2) {
+                assert_eq!(pair[1], pair[0].div_ceil(MERGE_RUN));
+            }
+            assert_eq!(levels.last(), Some(&1));
+        }
+    }
+}
