@@ -1,1 +1,5 @@
+//! What the benches share.
 
+pub mod measure;
+pub mod peer;
+pub mod statement;

@@ -6,86 +6,49 @@
 //! against the CPU core's; a difference ends the program with exit code 1. Times are medians.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use interlock_benches::measure::{median, milliseconds, timed};
+use interlock_benches::statement::Statement;
 use interlock_core_api::OpenOptions;
-use interlock_engine::circuit::FileChunk;
-use interlock_engine::circuit::bellpepper::{record, synthesize_witness};
 use interlock_engine::core::cpu::CpuCore;
-use interlock_engine::core::loaded::{LoadedCore, LoadedTask};
-use interlock_engine::core::{Blinding, Core, CoreTask, ProvingKey};
-use interlock_engine::srs::setup::generate;
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
-
-/// A SHA-256 block takes about this many constraints.
-const BLOCK_CONSTRAINTS: usize = 27_600;
+use interlock_engine::core::loaded::LoadedCore;
+use interlock_engine::core::{Core, CoreTask};
+use interlock_engine::proof::to_bytes;
 
 const ROUNDS: usize = 9;
 
-fn milliseconds(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1e3
+/// One proof.
+struct Run {
+    /// Milliseconds of prepare, stage, compute and finish.
+    stages: [f64; 4],
+    /// Steps of compute, in milliseconds on the card.
+    steps: Vec<(String, f64)>,
+    proof: Vec<u8>,
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
-struct Job {
-    key: Arc<ProvingKey>,
-    witness: Arc<interlock_engine::circuit::Witness>,
-    blinding: Blinding,
-}
-
-impl Job {
-    fn new(log_size: u32) -> Self {
-        let blocks = ((1_usize << log_size) / BLOCK_CONSTRAINTS).max(1);
-        let bytes = 64 * blocks - 9;
-        let chunk: Vec<u8> = (0..bytes).map(|index| (index * 167 + index / 251) as u8).collect();
-        let circuit = record(FileChunk::shape(bytes)).expect("the circuit is small");
-        let witness =
-            synthesize_witness(FileChunk::new(&chunk, bytes).expect("the chunk fits")).expect("complete");
-        let mut rng = ChaCha8Rng::seed_from_u64(1);
-        let srs = generate(&circuit, &mut rng);
-        let blinding = Blinding::random(&mut rng);
-        Self { key: Arc::new(ProvingKey { circuit, srs }), witness: Arc::new(witness), blinding }
-    }
-
-    fn task(&self, core: &LoadedCore) -> LoadedTask {
-        core.loaded_task(0, self.key.clone(), self.witness.clone(), self.blinding).expect("sizes fit")
-    }
-
-    /// Milliseconds of prepare, stage, compute and finish, and of the steps of compute.
-    fn prove(&self, core: &LoadedCore) -> ([f64; 4], Vec<(String, f64)>, Vec<u8>) {
-        let mut task = self.task(core);
-        let mut times = [0.0; 4];
-        let mut timed = |stage: usize, run: &mut dyn FnMut()| {
-            let start = Instant::now();
-            run();
-            times[stage] = milliseconds(start.elapsed());
-        };
-        timed(0, &mut || task.prepare().expect("prepare"));
-        timed(1, &mut || task.stage().expect("stage"));
-        timed(2, &mut || task.compute().expect("compute"));
-        let steps =
-            task.steps().iter().map(|step| (step.name.to_string(), f64::from(step.milliseconds))).collect();
-        let start = Instant::now();
-        let proof = Box::new(task).finish().expect("finish");
-        times[3] = milliseconds(start.elapsed());
-        let mut bytes = Vec::new();
-        proof.write(&mut bytes).expect("a vector takes all bytes");
-        (times, steps, bytes)
-    }
+fn prove(job: &Statement, core: &LoadedCore) -> Run {
+    let mut task =
+        core.loaded_task(0, job.key.clone(), job.witness.clone(), job.blinding).expect("sizes fit");
+    let (prepared, prepare) = timed(|| task.prepare());
+    prepared.expect("prepare");
+    let (staged, stage) = timed(|| task.stage());
+    staged.expect("stage");
+    let (computed, compute) = timed(|| task.compute());
+    computed.expect("compute");
+    let steps =
+        task.steps().iter().map(|step| (step.name.to_string(), f64::from(step.milliseconds))).collect();
+    let (proof, finish) = timed(|| Box::new(task).finish());
+    let proof = to_bytes(&proof.expect("finish")).to_vec();
+    Run { stages: [prepare, stage, compute, finish], steps, proof }
 }
 
 /// Proofs a second with `workers` threads that prove one after another.
-fn throughput(core: &LoadedCore, job: &Job, workers: usize) -> f64 {
+fn throughput(core: &LoadedCore, job: &Statement, workers: usize) -> f64 {
     let start = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..workers {
-            scope.spawn(|| (0..ROUNDS).for_each(|_| drop(job.prove(core))));
+            scope.spawn(|| (0..ROUNDS).for_each(|_| drop(prove(job, core))));
         }
     });
     (workers * ROUNDS) as f64 / start.elapsed().as_secs_f64()
@@ -108,49 +71,43 @@ fn main() {
     };
     println!("device: {}", core.devices()[0].name);
     for log_size in sizes {
-        let start = Instant::now();
-        let job = Job::new(log_size);
-        let setup = start.elapsed().as_secs_f64();
-        measure(&core, &job, setup);
+        let (job, setup) = timed(|| Statement::demonstration(log_size));
+        measure(&core, &job, setup / 1e3);
     }
 }
 
-fn measure(core: &LoadedCore, job: &Job, setup_seconds: f64) {
+fn measure(core: &LoadedCore, job: &Statement, setup_seconds: f64) {
     let circuit = &job.key.circuit;
     let plan = core.plan(&job.key);
-    let wide = job.witness.values.iter().filter(|value| {
-        let value: &blstrs::Scalar = value;
-        *value != blstrs::Scalar::from(0) && *value != blstrs::Scalar::from(1)
-    });
     println!(
         "\n{} constraints (domain {}), {} variables, {} of them neither 0 nor 1; setup {setup_seconds:.1} s",
         circuit.num_constraints(),
         circuit.domain_size(),
         circuit.num_variables(),
-        wide.count()
+        job.wide_values()
     );
     println!("plan: staged {} bytes, extra {} bytes", plan.staged_bytes, plan.compute_extra);
     let start = Instant::now();
     let cpu = CpuCore::new(16 << 30, None).expect("threads");
-    let mut task = cpu.task(0, job.key.clone(), job.witness.clone(), job.blinding).expect("sizes fit");
-    task.prepare().and_then(|()| task.stage()).and_then(|()| task.compute()).expect("the CPU core proves");
-    let mut expected = Vec::new();
-    task.finish().expect("computed").write(&mut expected).expect("a vector takes all bytes");
+    let expected = to_bytes(&job.prove(&cpu).expect("the CPU core proves"));
     let cpu_time = milliseconds(start.elapsed());
-    let (first, _, proof) = job.prove(core);
-    if proof != expected {
+    let first = prove(job, core);
+    if first.proof != expected {
         println!("WRONG: the proofs of the CPU core and of the CUDA core differ");
         std::process::exit(1);
     }
-    println!("same proof as the CPU core ({cpu_time:.0} ms); key on the card after {:.0} ms", first[0]);
-    let runs: Vec<_> = (0..ROUNDS).map(|_| job.prove(core)).collect();
+    println!(
+        "same proof as the CPU core ({cpu_time:.0} ms); key on the card after {:.0} ms",
+        first.stages[0]
+    );
+    let runs: Vec<_> = (0..ROUNDS).map(|_| prove(job, core)).collect();
     for (index, name) in ["prepare", "stage", "compute", "finish"].iter().enumerate() {
-        println!("  {name:<10} {:8.2} ms", median(runs.iter().map(|run| run.0[index]).collect()));
+        println!("  {name:<10} {:8.2} ms", median(runs.iter().map(|run| run.stages[index]).collect()));
     }
-    for (index, (name, _)) in runs[0].1.iter().enumerate() {
+    for (index, (name, _)) in runs[0].steps.iter().enumerate() {
         println!(
             "    {name:<8} {:8.2} ms on the card",
-            median(runs.iter().map(|run| run.1[index].1).collect())
+            median(runs.iter().map(|run| run.steps[index].1).collect())
         );
     }
     for workers in [1, 2, 4] {

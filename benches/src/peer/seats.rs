@@ -1,0 +1,113 @@
+//! The engine under each policy that ships, with a few numbers of workers.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use interlock_engine::core::Core;
+use interlock_engine::host::{OptionsText, PolicyLibrary};
+use interlock_engine::pipeline::{Engine, Job};
+
+use super::Error;
+use crate::statement::Statement;
+
+/// Numbers of device workers that are tried.
+pub const WORKERS: [u32; 3] = [1, 2, 3];
+
+/// A running engine with the policy in its seat.
+pub struct Seat {
+    /// The policy.
+    pub policy: String,
+    /// Tasks that may be on their way at once.
+    pub workers: u32,
+    engine: Engine,
+}
+
+/// What a batch through the engine took.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch {
+    /// From the job's submission to its last proof, each verified.
+    pub seconds: f64,
+    /// Seconds at gates before locks were granted, all proofs together.
+    pub lock_wait_seconds: f64,
+    /// Proofs whose data was uploaded inside Compute.
+    pub staged_inline: u64,
+}
+
+/// The policies, linked and with their defaults.
+///
+/// # Errors
+/// A policy does not fit this engine.
+pub fn policies() -> Result<Vec<PolicyLibrary>, Error> {
+    let modules = [
+        interlock_serialized_fallback::interlock_policy(),
+        interlock_single_lock::interlock_policy(),
+        interlock_two_lock::interlock_policy(),
+        interlock_vram_token::interlock_policy(),
+    ];
+    let linked = modules.into_iter().map(|module| PolicyLibrary::linked(module, &OptionsText::default()));
+    Ok(linked.collect::<Result<_, _>>()?)
+}
+
+impl Seat {
+    /// Starts an engine on `core`.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn start(core: &Arc<dyn Core>, policy: PolicyLibrary, workers: u32) -> Result<Self, Error> {
+        let name = policy.name().to_owned();
+        let engine = Engine::builder(core.clone()).policy(policy).workers_per_device(workers).start()?;
+        Ok(Self { policy: name, workers, engine })
+    }
+
+    /// An engine for each policy and each number in [`WORKERS`]. They stand idle until they are used.
+    ///
+    /// # Errors
+    /// The first that cannot start.
+    pub fn start_all(core: &Arc<dyn Core>) -> Result<Vec<Self>, Error> {
+        let mut seats = Vec::new();
+        for policy in policies()? {
+            for workers in WORKERS {
+                seats.push(Self::start(core, policy.clone(), workers)?);
+            }
+        }
+        Ok(seats)
+    }
+
+    /// `proofs` partitions of one job. Their witnesses are copied before the clock starts.
+    ///
+    /// # Errors
+    /// A partition has no proof, or needed more than one attempt.
+    pub fn prove(&self, statement: &Statement, proofs: usize) -> Result<Batch, Error> {
+        let mut job = Job::new(statement.key.clone());
+        for _ in 0..proofs {
+            job.push_witness((*statement.witness).clone());
+        }
+        let start = Instant::now();
+        let outcomes = self.engine.submit(job)?.wait();
+        let seconds = start.elapsed().as_secs_f64();
+        let mut batch = Batch { seconds, lock_wait_seconds: 0.0, staged_inline: 0 };
+        for outcome in outcomes {
+            let report = outcome.report;
+            let failed = |what: String| {
+                format!("{} with {} workers, proof {}: {what}", self.policy, self.workers, report.partition)
+            };
+            outcome.result.map_err(|error| failed(error.to_string()))?;
+            if report.attempts != 1 {
+                return Err(failed(format!("took {} attempts", report.attempts)).into());
+            }
+            batch.lock_wait_seconds += report.lock_wait_ns.values().sum::<u64>() as f64 / 1e9;
+            batch.staged_inline += u64::from(report.staged_inline);
+        }
+        Ok(batch)
+    }
+
+    /// The most device bytes that tasks held at once since the engine started.
+    pub fn peak_bytes(&self) -> u64 {
+        self.engine.devices().iter().map(|device| device.counters.peak_reserved_bytes).max().unwrap_or(0)
+    }
+
+    /// Verdicts that the host refused since the engine started: 0 for a policy that is right.
+    pub fn refused(&self) -> u64 {
+        self.engine.devices().iter().flat_map(|device| device.counters.refusals.values()).sum()
+    }
+}
