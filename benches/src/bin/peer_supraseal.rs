@@ -21,10 +21,11 @@ use interlock_benches::peer::table::{details, summary};
 use interlock_core_api::OpenOptions;
 use interlock_engine::core::Core;
 use interlock_engine::core::loaded::LoadedCore;
+use interlock_engine::report::start_logging;
 
 const USAGE: &str = "usage: peer_supraseal LIBRARY [LOG_SIZE...] [--proofs N] [--json FILE]";
 
-/// What our core's tasks may hold at once.
+/// What our core may hold on the card, keys and tasks together.
 const VRAM_LIMIT: u64 = 16 << 30;
 
 /// What the command line says.
@@ -79,6 +80,8 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    // What our core wants an operator to hear, such as a key that is streamed, comes on standard error.
+    let _logging = start_logging(None);
     if !is_available() {
         println!("skipped: supraseal-c2 finds no card, or no driver, on this machine");
         return ExitCode::SUCCESS;
@@ -113,6 +116,7 @@ fn run(options: &Options) -> Result<(), Error> {
     let core = open(&options.library)?;
     let mut comparisons = Vec::new();
     for (case, peer, alone) in ready {
+        core.load(&case.statement.key)?;
         case.check_core(core.as_ref())?;
         let comparison = compare(&case, &peer, alone, &core, options.effort(case.log_size))?;
         println!("\n{}", details(&comparison));
@@ -144,12 +148,8 @@ fn set_up(log_size: u32, directory: &Path) -> Result<Case, Error> {
 }
 
 fn open(library: &Path) -> Result<Arc<dyn Core>, Error> {
-    let options = OpenOptions {
-        devices: [0].to_vec().into(),
-        vram_limit: VRAM_LIMIT,
-        spare_bytes: 0,
-        measure_steps: false,
-    };
+    let options =
+        OpenOptions { vram_limit: VRAM_LIMIT, tasks_at_once: AT_ONCE as u32, ..OpenOptions::default() };
     let core = LoadedCore::open("cuda", library, &options)?;
     println!("our core on {}, vram_limit {} GiB", core.devices()[0].name, VRAM_LIMIT >> 30);
     Ok(Arc::new(core))
