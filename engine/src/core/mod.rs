@@ -191,8 +191,18 @@ pub trait Core: Send + Sync {
     /// in Prepare. The key may be held until no task uses it and another key is loaded.
     ///
     /// # Errors
-    /// Device or host memory cannot be had, or a device fails.
+    /// Device or host memory cannot be had, or a device fails. Where there are several, each is tried; a lost one is
+    /// named only if no other failed.
     fn load(&self, key: &Arc<ProvingKey>) -> Result<(), CoreError> {
+        let _ = key;
+        Ok(())
+    }
+
+    /// Whether the core can take `key` at all, however much memory there is.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn accepts(&self, key: &ProvingKey) -> Result<(), CoreError> {
         let _ = key;
         Ok(())
     }

@@ -1,18 +1,19 @@
 //! The engine: takes jobs, makes witnesses, drives tasks through the gates, hands out proofs.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use interlock_policy_api::DeviceView;
-
-use super::job::{Job, JobHandle, PartitionOutcome, WitnessSource};
-use super::queue::{Places, PriorityQueue};
+use super::job::{Job, JobHandle};
+use super::queue::PriorityQueue;
 use super::seat::{Clock, Seat, SeatConfig};
+use super::shared::{JobContext, Order, SeatWithQueue, Shared};
 use super::timeline::{NoRecorder, Recorder};
+use super::worker::panic_message;
 use super::{synthesis, worker};
-use crate::core::{Core, ProvingKey};
+use crate::core::{Core, CoreError, Plan, ProvingKey};
 use crate::host::{LoadError, PolicyLibrary};
 use crate::interlock::{Counters, Limits, Quarantine, Snapshot};
 use crate::proof::{Verifier, VerifyError};
@@ -44,6 +45,26 @@ pub enum EngineError {
     /// A job without partitions.
     #[error("a job needs at least one partition, this one has none")]
     EmptyJob,
+    /// A task of the job needs more memory than any device of the main core has for tasks.
+    #[error(
+        "a task needs {} bytes of device memory ({} staged and {} more to compute), and {device}, the largest device of \
+         the {core} core, has {capacity_bytes} for tasks: raise its limit in plugins.ron (vram_limit of the CUDA core, \
+         memory of the CPU core), or use another core",
+        .plan.peak_bytes(), .plan.staged_bytes, .plan.compute_extra
+    )]
+    TooLarge {
+        /// The main core.
+        core: &'static str,
+        /// What a task needs.
+        plan: Plan,
+        /// The device with the most room.
+        device: String,
+        /// What that device has for tasks.
+        capacity_bytes: u64,
+    },
+    /// The main core cannot take the circuit, however much memory there is.
+    #[error("the circuit is not one for this core: {0}; use another core")]
+    Unsuitable(#[source] CoreError),
     /// The verifying key of the SRS is malformed.
     #[error("the SRS cannot be used: {0}")]
     VerifyingKey(#[from] VerifyError),
@@ -156,19 +177,7 @@ impl EngineBuilder {
             add(core, &linked, 1)?;
         }
         let places = main_seats * self.workers_per_device as usize + self.synthesis_workers as usize;
-        Ok(Shared {
-            clock,
-            seats,
-            main_seats,
-            synthesis: PriorityQueue::new(),
-            places: Places::new(places),
-            recorder: self.recorder.clone(),
-            verify_proofs: self.verify_proofs,
-            next_job: AtomicU64::new(1),
-            next_task: AtomicU64::new(1),
-            stopping: AtomicBool::new(false),
-            open_tasks: AtomicU64::new(0),
-        })
+        Ok(Shared::new(clock, seats, main_seats, places, self.recorder.clone(), self.verify_proofs))
     }
 }
 
@@ -199,6 +208,8 @@ pub struct DeviceReport {
     pub name: String,
     /// Bytes that tasks may hold at once.
     pub capacity_bytes: u64,
+    /// Why the device takes no more tasks, if it was lost.
+    pub lost: Option<String>,
     /// The policy in the seat.
     pub policy: String,
     /// Why the policy before it was quarantined, if one was.
@@ -226,18 +237,30 @@ impl Engine {
 
     /// Takes a job. Its partitions begin as workers come free.
     ///
+    /// The job's key is made ready on the devices first, so that no task has to do it: this may take seconds, in the
+    /// calling thread, while other jobs go on. When that fails the log says so, and each task tries for itself.
+    ///
     /// # Errors
-    /// [`EngineError::EmptyJob`] or [`EngineError::Stopped`].
+    /// [`EngineError::EmptyJob`], [`EngineError::Stopped`]; [`EngineError::TooLarge`] or [`EngineError::Unsuitable`]
+    /// when the main core could run no task of it.
     pub fn submit(&self, job: Job) -> Result<JobHandle, EngineError> {
+        let shared = &self.shared;
         if job.is_empty() {
             return Err(EngineError::EmptyJob);
         }
+        if shared.is_stopping() {
+            return Err(EngineError::Stopped);
+        }
+        let verifier = Verifier::new(&job.key.srs.vk)?;
+        let plan = self.plan_that_fits(&job.key)?;
+        let id = shared.next_job();
+        self.make_ready(id, &job.key);
         let (sender, outcomes) = mpsc::channel();
-        let id = self.shared.next_job.fetch_add(1, Ordering::Relaxed);
         let context = Arc::new(JobContext {
             job: id,
             priority: job.priority,
-            verifier: Verifier::new(&job.key.srs.vk)?,
+            plan,
+            verifier,
             key: job.key,
             outcomes: sender,
             cancelled: AtomicBool::new(false),
@@ -245,15 +268,60 @@ impl Engine {
         let partitions = job.partitions.len();
         for (partition, source) in job.partitions.into_iter().enumerate() {
             let order = Order { context: context.clone(), partition: partition as u32, source };
-            self.shared.open_tasks.fetch_add(1, Ordering::SeqCst);
-            if let Err(order) = self.shared.synthesis.push(job.priority, order) {
-                self.shared.cancel_order(order);
-            }
+            shared.take_order(order);
         }
-        if self.shared.stopping.load(Ordering::SeqCst) {
+        if shared.is_stopping() {
             return Err(EngineError::Stopped);
         }
         Ok(JobHandle { context, partitions, outcomes })
+    }
+
+    /// The main core's plan for a key, when at least one of its devices has that much room.
+    fn plan_that_fits(&self, key: &ProvingKey) -> Result<Plan, EngineError> {
+        let seats = self.shared.main();
+        let core = &seats[0].seat.core;
+        core.accepts(key).map_err(EngineError::Unsuitable)?;
+        let plan = core.plan(key);
+        let largest = core.devices().iter().max_by_key(|device| device.capacity_bytes);
+        match largest {
+            Some(device) if device.capacity_bytes < plan.peak_bytes() => Err(EngineError::TooLarge {
+                core: core.name(),
+                plan,
+                device: device.name.clone(),
+                capacity_bytes: device.capacity_bytes,
+            }),
+            _ => Ok(plan),
+        }
+    }
+
+    /// Has the main core make a key ready. No lock is held, so that nothing else waits for it.
+    fn make_ready(&self, job: u64, key: &Arc<ProvingKey>) {
+        let seats = self.shared.main();
+        if seats.iter().all(|device| device.seat.is_lost()) {
+            return;
+        }
+        let core = &seats[0].seat.core;
+        match catch_unwind(AssertUnwindSafe(|| core.load(key))) {
+            Ok(Ok(())) => {}
+            Ok(Err(CoreError::DeviceLost { device, message, .. })) if device < seats.len() => {
+                self.shared.lose(device, &message);
+            }
+            Ok(Err(error)) => tracing::warn!(
+                job,
+                core = core.name(),
+                %error,
+                "the key could not be made ready ahead; each task tries for itself"
+            ),
+            Err(payload) => {
+                let message = panic_message(&*payload);
+                tracing::warn!(
+                    job,
+                    core = core.name(),
+                    message,
+                    "the core panicked while it made a key ready"
+                );
+            }
+        }
     }
 
     /// Gives up a job: partitions that have not begun, or that wait at a gate, end as
@@ -269,7 +337,7 @@ impl Engine {
     /// # Errors
     /// The policy refuses its options or panics when it is made: the old one stays, on all devices.
     pub fn switch_policy(&self, policy: &PolicyLibrary) -> Result<(), LoadError> {
-        let seats = &self.shared.seats[..self.shared.main_seats];
+        let seats = self.shared.main();
         let instances = seats.iter().map(|_| policy.instantiate()).collect::<Result<Vec<_>, _>>()?;
         for (device, instance) in seats.iter().zip(instances) {
             device.seat.switch(instance);
@@ -291,6 +359,7 @@ impl Engine {
                 core: device.seat.core.name(),
                 name: described.name.clone(),
                 capacity_bytes: described.capacity_bytes,
+                lost: seat.lost,
                 policy: seat.policy,
                 quarantine: seat.quarantine,
                 counters: seat.counters,
@@ -319,106 +388,5 @@ impl Drop for Engine {
                 tracing::error!("a worker thread panicked");
             }
         }
-    }
-}
-
-/// What the tasks of a job share.
-pub(super) struct JobContext {
-    pub job: u64,
-    pub priority: i32,
-    pub key: Arc<ProvingKey>,
-    pub verifier: Verifier,
-    pub outcomes: mpsc::Sender<PartitionOutcome>,
-    pub cancelled: AtomicBool,
-}
-
-/// A partition whose witness is still to be made.
-pub(super) struct Order {
-    pub context: Arc<JobContext>,
-    pub partition: u32,
-    pub source: WitnessSource,
-}
-
-/// A device and the tasks that wait for one of its workers.
-pub(super) struct SeatWithQueue {
-    pub seat: Seat,
-    pub queue: PriorityQueue<worker::ReadyTask>,
-}
-
-/// What all threads of an engine share.
-pub(super) struct Shared {
-    pub clock: Clock,
-    /// The main core's devices, then those of the fallback core.
-    pub seats: Vec<SeatWithQueue>,
-    pub main_seats: usize,
-    pub synthesis: PriorityQueue<Order>,
-    pub places: Places,
-    pub recorder: Arc<dyn Recorder>,
-    pub verify_proofs: bool,
-    next_job: AtomicU64,
-    next_task: AtomicU64,
-    stopping: AtomicBool,
-    /// Partitions submitted and not yet ended: device queues close when a stopping engine has none.
-    open_tasks: AtomicU64,
-}
-
-impl Shared {
-    pub fn next_task(&self) -> u64 {
-        self.next_task.fetch_add(1, Ordering::Relaxed)
-    }
-
-    pub fn is_given_up(&self, context: &JobContext) -> bool {
-        self.stopping.load(Ordering::SeqCst) || context.cancelled.load(Ordering::SeqCst)
-    }
-
-    /// Hands an outcome to whoever waits for the job.
-    pub fn end(&self, context: &JobContext, outcome: PartitionOutcome) {
-        // The receiver may be gone: then nobody wants to know.
-        let _ = context.outcomes.send(outcome);
-        if self.open_tasks.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.close_if_done();
-        }
-    }
-
-    fn cancel_order(&self, order: Order) {
-        worker::end_cancelled(self, &order.context, order.partition);
-    }
-
-    fn cancel(&self, context: &JobContext) {
-        context.cancelled.store(true, Ordering::SeqCst);
-        for order in self.synthesis.remove(|order| order.context.job == context.job) {
-            self.cancel_order(order);
-        }
-        for (index, device) in self.seats.iter().enumerate() {
-            for task in device.queue.remove(|task| task.context.job == context.job) {
-                if index < self.main_seats {
-                    self.places.give_back();
-                }
-                worker::end_cancelled(self, &task.context, task.partition);
-            }
-            device.seat.cancel(context.job);
-        }
-    }
-
-    fn stop(&self) {
-        self.stopping.store(true, Ordering::SeqCst);
-        for order in self.synthesis.remove(|_| true) {
-            self.cancel_order(order);
-        }
-        self.synthesis.close();
-        self.close_if_done();
-    }
-
-    fn close_if_done(&self) {
-        if self.stopping.load(Ordering::SeqCst) && self.open_tasks.load(Ordering::SeqCst) == 0 {
-            for device in &self.seats {
-                device.queue.close();
-            }
-        }
-    }
-
-    /// The devices as a policy sees them when it places a task on the main core.
-    pub fn main_device_views(&self) -> Vec<DeviceView> {
-        self.seats[..self.main_seats].iter().map(|device| device.seat.device_view()).collect()
     }
 }

@@ -8,7 +8,7 @@ use bellperson::groth16::Proof;
 use blstrs::{Bls12, Scalar};
 use serde::Serialize;
 
-use super::engine::JobContext;
+use super::shared::JobContext;
 use crate::circuit::{Witness, WitnessError};
 use crate::core::{CoreError, ProvingKey};
 
@@ -120,24 +120,14 @@ pub enum TaskError {
     /// The witness is not one of this circuit, or does not satisfy it.
     #[error(transparent)]
     Witness(#[from] WitnessError),
-    /// The task needs more memory than any device has.
-    #[error("a task needs {needed} bytes, device {device} offers {capacity}: raise the memory limit")]
-    TooLarge {
-        /// Peak bytes of the task's plan.
-        needed: u64,
-        /// What the device offers to all tasks together.
-        capacity: u64,
-        /// Name of the device.
-        device: String,
-    },
     /// Every attempt failed.
     #[error("{} failed, last: {}", attempts(causes.len()), causes.last().map_or(String::new(), ToString::to_string))]
     Failed {
         /// What each attempt failed with, in order.
         causes: Vec<AttemptError>,
     },
-    /// The engine stopped, or the job was cancelled, before the task began.
-    #[error("not begun: the engine was stopped or the job cancelled")]
+    /// The engine stopped before the task began, or the job was cancelled before it was done.
+    #[error("given up: the engine was stopped or the job cancelled")]
     Cancelled,
 }
 
@@ -158,6 +148,18 @@ pub enum AttemptError {
         /// Which core made it.
         core: &'static str,
     },
+    /// The device has less memory for tasks than this one needs.
+    #[error("{core} core, {device}: a task needs {needed} bytes, there are {capacity} for tasks")]
+    TooLarge {
+        /// Which core.
+        core: &'static str,
+        /// Name of the device.
+        device: String,
+        /// Peak bytes of the task's plan.
+        needed: u64,
+        /// What the device has for all tasks together.
+        capacity: u64,
+    },
     /// The core panicked.
     #[error("the {core} core panicked in {stage}: {message}")]
     Panicked {
@@ -174,6 +176,14 @@ impl AttemptError {
     /// Whether another attempt could end differently.
     pub(super) fn is_worth_a_retry(&self) -> bool {
         !matches!(self, AttemptError::Core(CoreError::Mismatch { .. }))
+    }
+
+    /// What the device said, when it is lost.
+    pub(super) fn loss(&self) -> Option<&str> {
+        match self {
+            AttemptError::Core(CoreError::DeviceLost { message, .. }) => Some(message),
+            _ => None,
+        }
     }
 }
 

@@ -13,12 +13,15 @@
 //! asking its device's *seat* at every gate. All queues are by priority.
 //!
 //! A task that fails is tried once more with inline staging, then on the fallback core where there is one, and
-//! then fails with all causes. Every partition ends in exactly one [`PartitionOutcome`].
+//! then fails with all causes. A device that is lost gets no more tasks: those it had go to another device of the same
+//! core, or to the fallback core. Every partition ends in exactly one [`PartitionOutcome`].
 
 mod engine;
 mod job;
 mod queue;
+mod routing;
 mod seat;
+mod shared;
 mod synthesis;
 mod timeline;
 mod worker;

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use interlock_policy_api::{DeviceView, Request, Stage, Strided, least_loaded};
@@ -45,12 +46,23 @@ pub(super) struct Turn {
     pub locks: Vec<String>,
 }
 
+/// Why a task has to leave a device although its stages went well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gone {
+    /// Its job was cancelled.
+    Cancelled,
+    /// The device was lost.
+    Lost,
+}
+
 /// Whose task it is, for the timeline.
 #[derive(Clone, Copy, Debug)]
 struct Owner {
     job: u64,
     partition: u32,
     worker: u32,
+    /// Its Compute is over: it needs the device no more.
+    computed: bool,
 }
 
 /// One device with its arbiter and its policy.
@@ -76,6 +88,8 @@ struct State {
     turns: HashMap<TaskId, Turn>,
     owners: HashMap<TaskId, Owner>,
     quarantine: Option<Quarantine>,
+    /// Why no task may use the device any more.
+    lost: Option<String>,
 }
 
 /// What a seat has to say for a report.
@@ -84,6 +98,7 @@ pub(super) struct SeatReport {
     pub policy: String,
     pub counters: Counters,
     pub quarantine: Option<Quarantine>,
+    pub lost: Option<String>,
     pub policy_stats: Vec<(String, u64)>,
 }
 
@@ -113,6 +128,7 @@ impl Seat {
             turns: HashMap::new(),
             owners: HashMap::new(),
             quarantine: None,
+            lost: None,
         };
         Ok(Self {
             core,
@@ -133,6 +149,11 @@ impl Seat {
 
     pub fn workers(&self) -> u32 {
         self.workers
+    }
+
+    /// What the core calls the device.
+    pub fn name(&self) -> &str {
+        &self.core.devices()[self.device_in_core].name
     }
 
     /// Bytes that tasks may hold at once.
@@ -161,6 +182,7 @@ impl Seat {
             policy: state.policy.library().name().to_owned(),
             counters: state.arbiter.counters().clone(),
             quarantine: state.quarantine,
+            lost: state.lost.clone(),
             policy_stats: state.policy.stats().unwrap_or_default(),
         }
     }
@@ -179,7 +201,7 @@ impl Seat {
 
     /// Brings a task to the device.
     pub fn arrive(&self, spec: TaskSpec, worker: u32) -> Result<(), EventError> {
-        let owner = Owner { job: spec.job, partition: spec.partition, worker };
+        let owner = Owner { job: spec.job, partition: spec.partition, worker, computed: false };
         let task = spec.task;
         let mut state = self.state.lock();
         state.owners.insert(task, owner);
@@ -192,15 +214,19 @@ impl Seat {
         result
     }
 
-    /// Waits until the task may run a stage. `None` when it was cancelled instead.
-    pub fn wait_turn(&self, task: TaskId) -> Option<Turn> {
+    /// Waits until the task may run a stage. When it has to leave instead, drop what it holds on the device and then say
+    /// so with [`Seat::leave`].
+    pub fn wait_turn(&self, task: TaskId, cancelled: &AtomicBool) -> Result<Turn, Gone> {
         let mut state = self.state.lock();
         loop {
-            if let Some(turn) = state.turns.remove(&task) {
-                return Some(turn);
+            if cancelled.load(Ordering::SeqCst) {
+                return Err(Gone::Cancelled);
             }
-            if !state.owners.contains_key(&task) {
-                return None;
+            if state.lost.is_some() && !state.owners.get(&task).is_some_and(|owner| owner.computed) {
+                return Err(Gone::Lost);
+            }
+            if let Some(turn) = state.turns.remove(&task) {
+                return Ok(turn);
             }
             let Some(deadline) = state.arbiter.next_deadline() else {
                 self.changed.wait(&mut state);
@@ -215,9 +241,23 @@ impl Seat {
         }
     }
 
+    /// Takes a task out that stands at a gate, or that was let in and has not begun the stage.
+    pub fn leave(&self, task: TaskId) {
+        let mut state = self.state.lock();
+        let event = match state.turns.remove(&task) {
+            Some(_) => Event::StageEnded { task, outcome: Outcome::Failed },
+            None => Event::Cancelled { task },
+        };
+        self.step_known(&mut state, event);
+        self.changed.notify_all();
+    }
+
     /// Says how the stage that the task ran has ended.
     pub fn end_stage(&self, task: TaskId, stage: Stage, ran_ns: u64, failure: Option<(Outcome, String)>) {
         let mut state = self.state.lock();
+        if let Some(owner) = state.owners.get_mut(&task) {
+            owner.computed |= stage == Stage::COMPUTE;
+        }
         let owner = state.owners.get(&task).map(|owner| (task, *owner));
         let (outcome, kind, detail) = match failure {
             None => (Outcome::Done, TimelineKind::Ended, String::new()),
@@ -229,15 +269,33 @@ impl Seat {
         self.changed.notify_all();
     }
 
-    /// Gives up the tasks of a job that wait at a gate.
-    pub fn cancel(&self, job: u64) {
-        let mut state = self.state.lock();
-        let tasks: Vec<TaskId> =
-            state.owners.iter().filter(|(_, owner)| owner.job == job).map(|(task, _)| *task).collect();
-        for task in tasks {
-            self.step_known(&mut state, Event::Cancelled { task });
-        }
+    /// Has every task that waits look again whether it has to leave.
+    pub fn wake(&self) {
+        // Whoever is about to wait has looked before this lock is had, or looks after it.
+        drop(self.state.lock());
         self.changed.notify_all();
+    }
+
+    /// Marks the device as lost: tasks leave it at their next gate. False when it was lost already.
+    pub fn lose(&self, message: &str) -> bool {
+        let mut state = self.state.lock();
+        if state.lost.is_some() {
+            return false;
+        }
+        state.lost = Some(message.to_owned());
+        let event = self.event(TimelineKind::DeviceLost, None);
+        self.record(TimelineEvent { detail: message.to_owned(), ..event });
+        self.changed.notify_all();
+        true
+    }
+
+    pub fn is_lost(&self) -> bool {
+        self.state.lock().lost.is_some()
+    }
+
+    /// Why the device was lost, if it was.
+    pub fn lost(&self) -> Option<String> {
+        self.state.lock().lost.clone()
     }
 
     /// An event the driver makes itself: the arbiter refusing it would be a fault of this module.

@@ -4,10 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use interlock_policy_api::{Request, RequestFlags, Stage};
-
-use super::engine::{JobContext, Order, Shared};
 use super::job::{PartitionOutcome, PartitionReport, TaskError};
+use super::shared::{JobContext, Order, Shared};
 use super::timeline::{TimelineEvent, TimelineKind};
 use super::worker::{self, ReadyTask, panic_message};
 use crate::circuit::Witness;
@@ -24,7 +22,7 @@ pub(super) fn run(shared: &Shared, index: u32) {
     }
 }
 
-/// Whether the order became a task in a device's queue; otherwise its outcome has been handed out.
+/// Whether the order became a task, which gives the place back; otherwise its outcome has been handed out.
 fn make_ready(shared: &Shared, worker: u32, order: Order) -> bool {
     let Order { context, partition, source } = order;
     if shared.is_given_up(&context) {
@@ -47,23 +45,17 @@ fn make_ready(shared: &Shared, worker: u32, order: Order) -> bool {
             false
         }
         Ok(witness) => {
-            let seat = place(shared, &context, partition);
-            let priority = context.priority;
-            let task = ReadyTask {
+            shared.send(ReadyTask {
                 context,
                 partition,
                 witness: Arc::new(witness),
                 ready_at: Instant::now(),
                 report,
                 causes: Vec::new(),
-            };
-            match shared.seats[seat].queue.push(priority, task) {
-                Ok(()) => true,
-                Err(task) => {
-                    worker::end_cancelled(shared, &task.context, task.partition);
-                    false
-                }
-            }
+                losses: 0,
+                holds_place: true,
+            });
+            true
         }
     }
 }
@@ -78,29 +70,6 @@ fn checked(shared: &Shared, context: &JobContext, witness: Witness) -> Result<Wi
         witness.check(circuit)?
     }
     Ok(witness)
-}
-
-/// The seat a new task goes to: the policy is asked where there is a choice.
-fn place(shared: &Shared, context: &JobContext, partition: u32) -> usize {
-    if shared.main_seats == 1 {
-        return 0;
-    }
-    let views = shared.main_device_views();
-    let plan = shared.seats[0].seat.core.plan(&context.key);
-    let request = Request {
-        task: 0,
-        job: context.job,
-        partition,
-        priority: context.priority,
-        gate: Stage::PREPARE,
-        flags: RequestFlags::default(),
-        arrival: 0,
-        gate_since_ns: shared.clock.now_ns(),
-        held_bytes: 0,
-        need_bytes: 0,
-        peak_bytes: plan.peak_bytes(),
-    };
-    shared.seats[0].seat.place(&request, &views)
 }
 
 fn record(shared: &Shared, worker: u32, context: &JobContext, partition: u32, duration_ns: u64) {

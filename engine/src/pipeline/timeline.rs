@@ -26,6 +26,8 @@ pub enum TimelineKind {
     Left,
     /// The proof was verified; `duration_ns` long.
     Verified,
+    /// The device was lost; `detail` says why.
+    DeviceLost,
     /// The policy of the device was quarantined; `detail` says why.
     Quarantined,
     /// Another policy took the seat; `detail` names it.

@@ -10,9 +10,9 @@ use blstrs::Bls12;
 use interlock_policy_api::Stage;
 use rand_core::OsRng;
 
-use super::engine::{JobContext, SeatWithQueue, Shared};
 use super::job::{AttemptError, PartitionOutcome, PartitionReport, Proved, StageReport, TaskError};
-use super::seat::Turn;
+use super::seat::{Gone, Turn};
+use super::shared::{JobContext, SeatWithQueue, Shared};
 use super::timeline::{TimelineEvent, TimelineKind};
 use crate::circuit::Witness;
 use crate::core::{Blinding, CoreError, CoreTask};
@@ -27,35 +27,35 @@ pub(super) struct ReadyTask {
     pub report: PartitionReport,
     /// What earlier attempts failed with.
     pub causes: Vec<AttemptError>,
+    /// Devices that were lost under an attempt at this task.
+    pub losses: u32,
+    /// It counts among the witnesses that wait for a device worker.
+    pub holds_place: bool,
 }
 
 /// Why a task left the device without a proof.
 enum Ended {
     /// This attempt failed.
     Failed(AttemptError),
+    /// The device was lost to somebody else's attempt.
+    Evicted,
     /// No attempt can succeed.
     Hopeless(TaskError),
 }
 
 /// Drives tasks until the engine stops.
 pub(super) fn run(shared: &Shared, seat: usize, worker: u32) {
-    let device = &shared.seats[seat];
-    let is_main = seat < shared.main_seats;
-    while let Some(mut task) = device.queue.pop() {
-        if is_main {
-            shared.places.give_back();
-        }
+    while let Some(mut task) = shared.seats[seat].queue.pop() {
+        shared.give_back_place(&mut task);
         if shared.is_given_up(&task.context) {
             end_cancelled(shared, &task.context, task.partition);
             continue;
         }
         task.report.queue_ns += task.ready_at.elapsed().as_nanos() as u64;
-        // A first failure is tried again inline; a second one goes to the core that is kept for it.
-        let attempts = if is_main { 2 } else { 1 };
-        if let Some(result) = attempt(shared, device, worker, &mut task, attempts) {
+        if let Some(result) = attempts(shared, seat, worker, &mut task) {
             shared.end(&task.context, PartitionOutcome { result, report: task.report });
         } else {
-            hand_over(shared, is_main, task);
+            shared.send_on(seat, task);
         }
     }
 }
@@ -66,43 +66,42 @@ pub(super) fn end_cancelled(shared: &Shared, context: &JobContext, partition: u3
     shared.end(context, PartitionOutcome { result: Err(TaskError::Cancelled), report });
 }
 
-/// Tries a task up to `attempts` times; `None` when it failed each time.
-fn attempt(
+/// Tries a task at a seat; `None` when somebody else has to.
+fn attempts(
     shared: &Shared,
-    device: &SeatWithQueue,
+    seat: usize,
     worker: u32,
     task: &mut ReadyTask,
-    attempts: u32,
 ) -> Option<Result<Proved, TaskError>> {
-    for _ in 0..attempts {
+    let device = &shared.seats[seat];
+    // A first failure is tried again inline; a second one goes to the core that is kept for it.
+    let most = if seat < shared.main_seats { 2 } else { 1 };
+    for _ in 0..most {
+        if device.seat.is_lost() {
+            return None;
+        }
         task.report.attempts += 1;
-        match (Attempt { shared, device, worker, task }).run() {
+        let error = match (Attempt { shared, device, worker, task }).run() {
             Ok(proved) => return Some(Ok(proved)),
             Err(Ended::Hopeless(error)) => return Some(Err(error)),
-            Err(Ended::Failed(error)) => {
-                let again = error.is_worth_a_retry();
-                tracing::warn!(job = task.context.job, partition = task.partition, %error, "attempt failed");
-                task.causes.push(error);
-                if !again {
-                    return Some(Err(TaskError::Failed { causes: std::mem::take(&mut task.causes) }));
-                }
+            Err(Ended::Evicted) => {
+                task.causes.extend(device.seat.loss());
+                return None;
             }
+            Err(Ended::Failed(error)) => error,
+        };
+        tracing::warn!(job = task.context.job, partition = task.partition, %error, "attempt failed");
+        if let Some(message) = error.loss() {
+            task.losses += 1;
+            shared.lose(seat, message);
+        }
+        let again = error.is_worth_a_retry();
+        task.causes.push(error);
+        if !again {
+            return Some(Err(TaskError::Failed { causes: std::mem::take(&mut task.causes) }));
         }
     }
     None
-}
-
-/// Gives a task that failed here to the fallback core, or ends it where there is none left.
-fn hand_over(shared: &Shared, from_main: bool, mut task: ReadyTask) {
-    if from_main && let Some(fallback) = shared.seats.get(shared.main_seats) {
-        task.ready_at = Instant::now();
-        match fallback.queue.push(task.context.priority, task) {
-            Ok(()) => return,
-            Err(returned) => task = returned,
-        }
-    }
-    let result = Err(TaskError::Failed { causes: task.causes });
-    shared.end(&task.context, PartitionOutcome { result, report: task.report });
 }
 
 /// One attempt at one task on one device.
@@ -122,9 +121,9 @@ impl Attempt<'_> {
         self.task.report.worker = self.worker;
         let plan = seat.core.plan(&self.task.context.key);
         if plan.peak_bytes() > seat.capacity_bytes() {
-            let device = seat.core.devices()[seat.device_in_core].name.clone();
+            let (core, device) = (seat.core.name(), seat.name().to_owned());
             let (needed, capacity) = (plan.peak_bytes(), seat.capacity_bytes());
-            return Err(Ended::Hopeless(TaskError::TooLarge { needed, capacity, device }));
+            return Err(Ended::Failed(AttemptError::TooLarge { core, device, needed, capacity }));
         }
         let core_task = self.core_task()?;
         let spec = TaskSpec {
@@ -134,11 +133,12 @@ impl Attempt<'_> {
             priority: self.task.context.priority,
             staged_bytes: plan.staged_bytes,
             peak_bytes: plan.peak_bytes(),
-            retry: !self.task.causes.is_empty(),
+            // Whoever lost its device through no fault of its own may be staged ahead on the next one.
+            retry: self.task.causes.iter().any(|cause| cause.loss().is_none()),
         };
         if let Err(error) = seat.arrive(spec, self.worker) {
             let core = seat.core.name();
-            let (device, message) = (seat.device() as usize, error.to_string());
+            let (device, message) = (seat.device_in_core, error.to_string());
             return Err(Ended::Failed(CoreError::Device { core, device, message }.into()));
         }
         let proof = self.drive(id, core_task)?;
@@ -163,14 +163,27 @@ impl Attempt<'_> {
         let mut held = Some(core_task);
         loop {
             let wait = self.span(None).entered();
-            let Some(turn) = self.device.seat.wait_turn(id) else {
-                return Err(Ended::Hopeless(TaskError::Cancelled));
+            let turn = match self.device.seat.wait_turn(id, &self.task.context.cancelled) {
+                Ok(turn) => turn,
+                Err(gone) => {
+                    // What it holds is free before the ledger says so.
+                    drop(held);
+                    self.device.seat.leave(id);
+                    return Err(match gone {
+                        Gone::Cancelled => Ended::Hopeless(TaskError::Cancelled),
+                        Gone::Lost => Ended::Evicted,
+                    });
+                }
             };
             drop(wait);
             let begun = Instant::now();
             let result = self.span(Some(&turn)).in_scope(|| self.run_stage(turn.stage, &mut held));
             let ran_ns = begun.elapsed().as_nanos() as u64;
             self.note(&turn, ran_ns);
+            if let Some(message) = result.as_ref().err().and_then(AttemptError::loss) {
+                // Before the gates hear of the failure, so that nobody is let in meanwhile.
+                self.shared.lose(self.device.seat.device() as usize, message);
+            }
             let failure = result.as_ref().err().map(|error| (outcome_of(error), error.to_string()));
             // A failed stage has dropped the task already: what it held is free before the ledger says so.
             self.device.seat.end_stage(id, turn.stage, ran_ns, failure);

@@ -95,6 +95,9 @@ fn write_device(text: &mut String, device: &DeviceReport) -> std::fmt::Result {
         counters.skips,
         counters.waits,
     )?;
+    if let Some(reason) = &device.lost {
+        writeln!(text, "  the device was lost: {reason}")?;
+    }
     for (reason, count) in &counters.refusals {
         writeln!(text, "  refused {count} times: {reason}")?;
     }

@@ -1,6 +1,9 @@
 //! The engine as a whole, over the CPU core and cores that fail: no partition is lost, no wrong proof gets out.
 
 mod faulty;
+mod lost;
+mod scripted;
+mod submit;
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -154,17 +157,6 @@ fn a_witness_that_cannot_be_made_fails_alone() {
     assert!(outcomes[0].result.is_ok() && outcomes[1].result.is_ok());
     for outcome in &outcomes[2..] {
         assert!(matches!(outcome.result, Err(TaskError::Synthesis(_))));
-    }
-}
-
-#[test]
-fn a_task_that_fits_no_device_says_what_it_needs() {
-    let engine =
-        Engine::builder(Arc::new(CpuCore::new(64, Some(1)).expect("a thread"))).start().expect("starts");
-    let outcomes = engine.submit(job(1)).expect("taken").wait();
-    match &outcomes[0].result {
-        Err(TaskError::TooLarge { needed, capacity, .. }) => assert!(*needed > 64 && *capacity == 64),
-        other => panic!("{other:?}"),
     }
 }
 

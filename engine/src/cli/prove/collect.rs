@@ -122,7 +122,6 @@ fn exit_of(error: &TaskError) -> Exit {
     match error {
         TaskError::Cancelled => Exit::Done,
         TaskError::Synthesis(_) | TaskError::Witness(_) => Exit::Input,
-        TaskError::TooLarge { .. } => Exit::Config,
         TaskError::Failed { .. } => Exit::NotProved,
     }
 }

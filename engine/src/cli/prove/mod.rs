@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use super::{CliError, Exit, config, print};
 use crate::format::PointCheck;
 use crate::host::{Config, PolicyLibrary};
-use crate::pipeline::{Engine, NoRecorder, Recorder};
+use crate::pipeline::{Engine, EngineError, NoRecorder, Recorder};
 use crate::report::{self, CsvTimeline, RunReport, StatementReport};
 
 mod collect;
@@ -136,7 +136,14 @@ pub fn run(explicit_config: Option<&Path>, args: &ProveArgs) -> Result<Exit, Cli
     let engine = start(&config, cores, policy, recorder)?;
     let signals = signals::stop_on_signal(engine.stop_handle())?;
     let begun = Instant::now();
-    let handle = engine.submit(work.job(args.priority))?;
+    let handle = match engine.submit(work.job(args.priority)) {
+        // The signal came while the key was made ready.
+        Err(EngineError::Stopped) if signals.interrupted() => {
+            eprintln!("interrupted: no partition was begun");
+            return Ok(Exit::Done);
+        }
+        handle => handle?,
+    };
     let collected = collect(&handle, &names, &outputs);
     let wall_ns = begun.elapsed().as_nanos() as u64;
     let key = work.key();

@@ -198,18 +198,28 @@ impl Core for LoadedCore {
         &self.devices
     }
 
+    fn accepts(&self, key: &ProvingKey) -> Result<(), CoreError> {
+        // SAFETY: the handle is from this module and live.
+        match unsafe { self.opened.module.plan()(self.opened.handle, &view(key)) } {
+            RResult::ROk(_) => Ok(()),
+            RResult::RErr(fault) => Err(core_error(self.name, 0, fault)),
+        }
+    }
+
     /// A key that the core refuses is planned as larger than any device, so that no task for it is let in.
     fn plan(&self, key: &ProvingKey) -> Plan {
         self.keys.plan(key).unwrap_or_else(|| self.opened.plan(key))
     }
 
     fn load(&self, key: &Arc<ProvingKey>) -> Result<(), CoreError> {
-        for device in 0..self.devices.len() {
+        let load = |device| {
             let ready = self.keys.ready(&self.opened, device, key);
             self.opened.tell(self.name);
-            ready.map_err(|fault| core_error(self.name, device, fault))?;
-        }
-        Ok(())
+            ready.err().map(|fault| core_error(self.name, device, fault))
+        };
+        let errors: Vec<CoreError> = (0..self.devices.len()).filter_map(load).collect();
+        let is_lost = |error: &CoreError| matches!(error, CoreError::DeviceLost { .. });
+        errors.into_iter().min_by_key(is_lost).map_or(Ok(()), Err)
     }
 
     fn task(

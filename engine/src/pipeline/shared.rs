@@ -1,0 +1,161 @@
+//! What the threads of an engine share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+
+use super::job::{PartitionOutcome, WitnessSource};
+use super::queue::{Places, PriorityQueue};
+use super::seat::{Clock, Seat};
+use super::timeline::Recorder;
+use super::worker::{self, ReadyTask};
+use crate::core::{Plan, ProvingKey};
+use crate::proof::Verifier;
+
+/// What the tasks of a job share.
+pub(super) struct JobContext {
+    pub job: u64,
+    pub priority: i32,
+    pub key: Arc<ProvingKey>,
+    /// What a task needs on the main core.
+    pub plan: Plan,
+    pub verifier: Verifier,
+    pub outcomes: mpsc::Sender<PartitionOutcome>,
+    pub cancelled: AtomicBool,
+}
+
+/// A partition whose witness is still to be made.
+pub(super) struct Order {
+    pub context: Arc<JobContext>,
+    pub partition: u32,
+    pub source: WitnessSource,
+}
+
+/// A device and the tasks that wait for one of its workers.
+pub(super) struct SeatWithQueue {
+    pub seat: Seat,
+    pub queue: PriorityQueue<ReadyTask>,
+}
+
+/// What all threads of an engine share.
+pub(super) struct Shared {
+    pub clock: Clock,
+    /// The main core's devices, then those of the fallback core.
+    pub seats: Vec<SeatWithQueue>,
+    pub main_seats: usize,
+    pub synthesis: PriorityQueue<Order>,
+    pub places: Places,
+    pub recorder: Arc<dyn Recorder>,
+    pub verify_proofs: bool,
+    next_job: AtomicU64,
+    next_task: AtomicU64,
+    stopping: AtomicBool,
+    /// Partitions submitted and not yet ended: device queues close when a stopping engine has none.
+    open_tasks: AtomicU64,
+}
+
+impl Shared {
+    /// `main_seats` of the seats are the main core's; at most `places` witnesses wait for a device worker.
+    pub fn new(
+        clock: Clock,
+        seats: Vec<SeatWithQueue>,
+        main_seats: usize,
+        places: usize,
+        recorder: Arc<dyn Recorder>,
+        verify_proofs: bool,
+    ) -> Self {
+        Self {
+            clock,
+            seats,
+            main_seats,
+            synthesis: PriorityQueue::new(),
+            places: Places::new(places),
+            recorder,
+            verify_proofs,
+            next_job: AtomicU64::new(1),
+            next_task: AtomicU64::new(1),
+            stopping: AtomicBool::new(false),
+            open_tasks: AtomicU64::new(0),
+        }
+    }
+
+    /// The main core's devices: at least one.
+    pub fn main(&self) -> &[SeatWithQueue] {
+        &self.seats[..self.main_seats]
+    }
+
+    pub fn next_job(&self) -> u64 {
+        self.next_job.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub fn next_task(&self) -> u64 {
+        self.next_task.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+
+    pub fn is_given_up(&self, context: &JobContext) -> bool {
+        self.is_stopping() || context.cancelled.load(Ordering::SeqCst)
+    }
+
+    /// Puts an order in line, or ends it when the engine has stopped.
+    pub fn take_order(&self, order: Order) {
+        self.open_tasks.fetch_add(1, Ordering::SeqCst);
+        if let Err(order) = self.synthesis.push(order.context.priority, order) {
+            self.cancel_order(order);
+        }
+    }
+
+    /// Hands an outcome to whoever waits for the job.
+    pub fn end(&self, context: &JobContext, outcome: PartitionOutcome) {
+        // The receiver may be gone: then nobody wants to know.
+        let _ = context.outcomes.send(outcome);
+        if self.open_tasks.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.close_if_done();
+        }
+    }
+
+    fn cancel_order(&self, order: Order) {
+        worker::end_cancelled(self, &order.context, order.partition);
+    }
+
+    pub fn cancel(&self, context: &JobContext) {
+        context.cancelled.store(true, Ordering::SeqCst);
+        for order in self.synthesis.remove(|order| order.context.job == context.job) {
+            self.cancel_order(order);
+        }
+        for device in &self.seats {
+            for mut task in device.queue.remove(|task| task.context.job == context.job) {
+                self.give_back_place(&mut task);
+                worker::end_cancelled(self, &task.context, task.partition);
+            }
+            device.seat.wake();
+        }
+    }
+
+    /// Lets another witness be made, when this task has not let one yet.
+    pub fn give_back_place(&self, task: &mut ReadyTask) {
+        if std::mem::take(&mut task.holds_place) {
+            self.places.give_back();
+        }
+    }
+
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        for order in self.synthesis.remove(|_| true) {
+            self.cancel_order(order);
+        }
+        self.synthesis.close();
+        self.close_if_done();
+    }
+
+    fn close_if_done(&self) {
+        if self.is_stopping() && self.open_tasks.load(Ordering::SeqCst) == 0 {
+            for device in &self.seats {
+                device.queue.close();
+            }
+        }
+    }
+}
