@@ -198,7 +198,7 @@ pub trait Core: Send + Sync {
         Ok(())
     }
 
-    /// Whether the core can take `key` at all, however much memory there is.
+    /// Whether the core can take `key` at all, however much memory there is. Asked when the plan exceeds every device.
     ///
     /// # Errors
     /// Why it cannot.

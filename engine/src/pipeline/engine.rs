@@ -280,18 +280,14 @@ impl Engine {
     fn plan_that_fits(&self, key: &ProvingKey) -> Result<Plan, EngineError> {
         let seats = self.shared.main();
         let core = &seats[0].seat.core;
-        core.accepts(key).map_err(EngineError::Unsuitable)?;
         let plan = core.plan(key);
         let largest = core.devices().iter().max_by_key(|device| device.capacity_bytes);
-        match largest {
-            Some(device) if device.capacity_bytes < plan.peak_bytes() => Err(EngineError::TooLarge {
-                core: core.name(),
-                plan,
-                device: device.name.clone(),
-                capacity_bytes: device.capacity_bytes,
-            }),
-            _ => Ok(plan),
-        }
+        let Some(device) = largest.filter(|device| device.capacity_bytes < plan.peak_bytes()) else {
+            return Ok(plan);
+        };
+        core.accepts(key).map_err(EngineError::Unsuitable)?;
+        let (core, device, capacity_bytes) = (core.name(), device.name.clone(), device.capacity_bytes);
+        Err(EngineError::TooLarge { core, plan, device, capacity_bytes })
     }
 
     /// Has the main core make a key ready. No lock is held, so that nothing else waits for it.

@@ -119,7 +119,9 @@ impl Attempt<'_> {
         self.task.report.core = seat.core.name();
         self.task.report.device = seat.device();
         self.task.report.worker = self.worker;
-        let plan = seat.core.plan(&self.task.context.key);
+        let context = &self.task.context;
+        let is_main = (seat.device() as usize) < self.shared.main_seats;
+        let plan = if is_main { context.plan } else { seat.core.plan(&context.key) };
         if plan.peak_bytes() > seat.capacity_bytes() {
             let (core, device) = (seat.core.name(), seat.name().to_owned());
             let (needed, capacity) = (plan.peak_bytes(), seat.capacity_bytes());
