@@ -199,11 +199,14 @@ impl Seat {
         self.changed.notify_all();
     }
 
-    /// Brings a task to the device.
-    pub fn arrive(&self, spec: TaskSpec, worker: u32) -> Result<(), EventError> {
+    /// Brings a task to the device. False when the device is lost.
+    pub fn arrive(&self, spec: TaskSpec, worker: u32) -> Result<bool, EventError> {
         let owner = Owner { job: spec.job, partition: spec.partition, worker, computed: false };
         let task = spec.task;
         let mut state = self.state.lock();
+        if state.lost.is_some() {
+            return Ok(false);
+        }
         state.owners.insert(task, owner);
         self.record(self.event(TimelineKind::Arrived, Some((task, owner))));
         let result = self.step(&mut state, Event::Arrived(spec));
@@ -211,7 +214,7 @@ impl Seat {
             state.owners.remove(&task);
         }
         self.changed.notify_all();
-        result
+        result.map(|()| true)
     }
 
     /// Waits until the task may run a stage. When it has to leave instead, drop what it holds on the device and then say

@@ -138,10 +138,14 @@ impl Attempt<'_> {
             // Whoever lost its device through no fault of its own may be staged ahead on the next one.
             retry: self.task.causes.iter().any(|cause| cause.loss().is_none()),
         };
-        if let Err(error) = seat.arrive(spec, self.worker) {
-            let core = seat.core.name();
-            let (device, message) = (seat.device_in_core, error.to_string());
-            return Err(Ended::Failed(CoreError::Device { core, device, message }.into()));
+        match seat.arrive(spec, self.worker) {
+            Ok(true) => {}
+            Ok(false) => return Err(Ended::Evicted),
+            Err(error) => {
+                let core = seat.core.name();
+                let (device, message) = (seat.device_in_core, error.to_string());
+                return Err(Ended::Failed(CoreError::Device { core, device, message }.into()));
+            }
         }
         let proof = self.drive(id, core_task)?;
         self.checked(proof)
