@@ -219,7 +219,7 @@ impl Key {
         };
         let stream = key.gpu.stream()?;
         // SAFETY: `view`, `long` and `numbers` outlive the copies, which end before this returns.
-        unsafe { placement.copy(&stream)? };
+        unsafe { placement.copy(&key.gpu, &stream)? };
         key.make_tables(&stream)?;
         let gpu = &key.gpu;
         gpu.keep_host_buffers(&[shape.variables as usize * 4, crate::plan::RESULT_BYTES as usize / 8]);

@@ -1,5 +1,7 @@
 //! Where the vectors of a key go.
 
+use std::sync::Arc;
+
 use cust::stream::Stream;
 use cust::sys::CUdeviceptr;
 use interlock_core_api::KeyView;
@@ -9,6 +11,7 @@ use super::{Place, matrices};
 use crate::arena::aligned;
 use crate::driver::{self, Context};
 use crate::fault::Fault;
+use crate::gpu::Gpu;
 use crate::plan::Home;
 
 /// Lays vectors out one after another from an address on, then copies them there.
@@ -55,16 +58,30 @@ impl<'a> Placement<'a> {
         Place::Host(*self.host.iter().find(is_it).expect("all streamed vectors are listed"))
     }
 
-    /// Copies, and waits for it.
+    /// Copies, and waits for it. What is copied may lie on pages of which some are pinned, for another key say, and from
+    /// such memory the driver refuses to copy: it goes through a buffer.
+    ///
+    /// # Errors
+    /// When the driver refuses.
     ///
     /// # Safety
     /// What was placed is still there, and `base` has room for [`Placement::bytes`].
-    pub unsafe fn copy(&self, stream: &Stream) -> Result<(), Fault> {
-        for &(address, source, bytes) in self.copies.iter().filter(|copy| copy.2 != 0) {
-            // SAFETY: the caller's.
-            unsafe { driver::upload(address, source, bytes, stream, "upload the key")? };
+    pub unsafe fn copy(&self, gpu: &Arc<Gpu>, stream: &Stream) -> Result<(), Fault> {
+        const PIECE: usize = 16 << 20;
+        let mut buffer = gpu.host_buffer(PIECE / 8);
+        for &(address, source, bytes) in &self.copies {
+            for offset in (0..bytes).step_by(PIECE) {
+                let length = PIECE.min(bytes - offset);
+                let to: *mut u8 = buffer.as_mut_slice().as_mut_ptr().cast();
+                // SAFETY: the caller's; the buffer has room for a piece, and the last one has left it.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(source.add(offset), to, length);
+                    driver::upload(address + offset as u64, to, length, stream, "upload the key")?;
+                }
+                stream.synchronize().context("upload the key")?;
+            }
         }
-        stream.synchronize().context("upload the key")
+        Ok(())
     }
 }
 
