@@ -13,12 +13,17 @@ struct digits_t {
     uint32_t first;            // with no variables: point i has scalar first + i,
     uint32_t reversed_bits;    // or, when this is not 0, the bit reversal of that
     uint32_t points;
+    uint32_t stride;           // points of a table of multiples, one for each window; 0 when there are none
     uint32_t bits;             // c
     uint32_t first_window, windows;
     uint32_t offset[9];        // the constant above
 };
 
 static const uint32_t NO_KEY = 0xffffffff;
+
+// The bucket of a digit that is not 0. With multiples at hand, all windows share their buckets.
+__device__ __forceinline__ uint32_t bucket_of(const digits_t& d, uint32_t window, int32_t digit)
+{   return (d.stride != 0 ? 0 : window << (d.bits - 1)) + abs(digit) - 1;   }
 
 // The scalar of one point plus the constant, shifted so that the next window is at the bottom.
 struct digit_stream_t {
@@ -89,7 +94,7 @@ count_digits(uint32_t* counts, digits_t d)
         if (point < d.points) {
             int32_t digit = stream.next(d.bits);
             if (digit != 0)
-                key = (window << (d.bits - 1)) + abs(digit) - 1;
+                key = bucket_of(d, window, digit);
         }
         same_key_t same(key);
         if (same.rank == 0 && key != NO_KEY)
@@ -111,7 +116,7 @@ place_digits(uint32_t* entries, uint32_t* counts, const uint32_t* starts, digits
         if (point < d.points) {
             int32_t digit = stream.next(d.bits);
             if (digit != 0) {
-                key = (window << (d.bits - 1)) + abs(digit) - 1;
+                key = bucket_of(d, window, digit);
                 sign = digit < 0 ? 0x80000000 : 0;
             }
         }
@@ -121,7 +126,7 @@ place_digits(uint32_t* entries, uint32_t* counts, const uint32_t* starts, digits
             position = starts[key] + atomicSub(&counts[key], same.count) - same.count;
         position = __shfl_sync(0xffffffff, position, same.leader);
         if (key != NO_KEY)
-            entries[position + same.rank] = point | sign;
+            entries[position + same.rank] = ((d.first_window + window) * d.stride + point) | sign;
     }
 }
 

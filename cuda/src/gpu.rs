@@ -126,11 +126,13 @@ macro_rules! kernels {
 kernels! {
     quotient: powers spmv spmv_long fill_below ntt_natural_to_reversed ntt_reversed_to_natural scale_reversed multiply
         subtract quotient_coefficients to_canonical;
+    multiples: multiples;
     sort: count_digits place_digits sum_blocks sum_totals add_totals;
 }
 
 struct Modules {
     quotient: Module,
+    multiples: Module,
     sort: Module,
     g1: Module,
     g2: Module,
@@ -140,6 +142,7 @@ impl Modules {
     fn load() -> Result<Self, Fault> {
         Ok(Self {
             quotient: fatbin!("quotient")?,
+            multiples: fatbin!("multiples")?,
             sort: fatbin!("sort")?,
             g1: fatbin!("g1")?,
             g2: fatbin!("g2")?,

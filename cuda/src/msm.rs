@@ -14,7 +14,7 @@ use crate::gpu::{Gpu, MsmKernels};
 use crate::key::{Place, Points};
 use crate::launch;
 use crate::plan::{
-    Group, Layout, MERGE_RUN, SUM_BLOCK, Work, digit_offset, merge_levels, weigh_run, window_count,
+    Group, Layout, MERGE_RUN, Passes, SUM_BLOCK, Work, digit_offset, merge_levels, weigh_run, window_count,
 };
 
 /// Which scalar belongs to which point.
@@ -63,6 +63,7 @@ struct DigitsArgument {
     first: u32,
     reversed_bits: u32,
     points: u32,
+    stride: u32,
     bits: u32,
     first_window: u32,
     windows: u32,
@@ -113,30 +114,62 @@ impl Msm<'_, '_> {
             return Err(Fault::OutOfMemory { what: "buckets", bytes, reason });
         };
         let all = window_count(passes.bits);
+        if self.work.multiples.is_some() {
+            return self.with_multiples(&passes, all);
+        }
+        // In a single chunk a bucket is written before it is read, or is known to be empty.
+        let fresh = self.work.chunk >= self.points.count;
         for first in (0..all).step_by(passes.windows as usize) {
-            self.pass(passes.bits, first, passes.windows.min(all - first))?;
+            let windows = passes.windows.min(all - first);
+            let pass = self.of_windows(passes.bits, first, windows, windows);
+            if !fresh {
+                self.clear(&pass)?;
+            }
+            self.fill(&pass, fresh)?;
+            self.weigh(&pass, fresh)?;
         }
         Ok(Windows { bits: passes.bits, count: all as usize })
     }
 
-    fn pass(&mut self, bits: u32, first: u64, windows: u64) -> Result<(), Fault> {
-        let at = self.work.layout(self.group, bits, first, windows);
-        let buckets = (windows << (bits - 1)) as u32;
-        let pass = Pass { bits, first, windows, buckets, at };
-        // In a single chunk a bucket is written before it is read, or is known to be empty.
-        let fresh = self.work.chunk >= self.points.count;
-        if !fresh {
-            let words = u64::from(buckets) * self.group.point_bytes / 4;
-            // SAFETY: the layout has room for all buckets; a point of zeros is infinity.
-            unsafe { driver::clear(self.at(pass.at.sums), words as usize, self.stream)? };
+    /// All passes fill the same buckets, which are weighed once.
+    fn with_multiples(&mut self, passes: &Passes, all: u64) -> Result<Windows, Fault> {
+        // Passes with the most entries have the layout of all.
+        let at = self.work.layout(self.group, passes.bits, 0, passes.windows);
+        let fresh = passes.windows == all;
+        for first in (0..all).step_by(passes.windows as usize) {
+            let windows = passes.windows.min(all - first);
+            let pass = Pass { at, ..self.of_windows(passes.bits, first, windows, 1) };
+            if !fresh && first == 0 {
+                self.clear(&pass)?;
+            }
+            self.fill(&pass, fresh)?;
         }
+        let sums = Pass { at, ..self.of_windows(passes.bits, 0, 1, 1) };
+        self.weigh(&sums, fresh)?;
+        Ok(Windows { bits: passes.bits, count: 1 })
+    }
+
+    /// A pass over some windows, with buckets for `sets` of them.
+    fn of_windows(&self, bits: u32, first: u64, windows: u64, sets: u64) -> Pass {
+        let at = self.work.layout(self.group, bits, first, windows);
+        Pass { bits, first, windows, buckets: (sets << (bits - 1)) as u32, at }
+    }
+
+    fn clear(&self, pass: &Pass) -> Result<(), Fault> {
+        let words = u64::from(pass.buckets) * self.group.point_bytes / 4;
+        // SAFETY: the layout has room for all buckets; a point of zeros is infinity.
+        unsafe { driver::clear(self.at(pass.at.sums), words as usize, self.stream) }
+    }
+
+    /// Adds all points to their buckets, chunk by chunk.
+    fn fill(&mut self, pass: &Pass, fresh: bool) -> Result<(), Fault> {
         for first in (0..self.points.count).step_by(self.work.chunk as usize) {
             let chunk = self.bring(first)?;
-            self.sort(&pass, &chunk)?;
-            self.add_up(&pass, &chunk, fresh)?;
+            self.sort(pass, &chunk)?;
+            self.add_up(pass, &chunk, fresh)?;
             self.feed.done()?;
         }
-        self.weigh(&pass, fresh)
+        Ok(())
     }
 
     /// The chunk of points that begins with number `first`.
@@ -166,6 +199,7 @@ impl Msm<'_, '_> {
             first: chunk.first as u32,
             reversed_bits: 0,
             points: chunk.count as u32,
+            stride: if self.work.multiples.is_some() { self.points.count as u32 } else { 0 },
             bits: pass.bits,
             first_window: pass.first as u32,
             windows: pass.windows as u32,

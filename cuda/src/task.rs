@@ -243,7 +243,8 @@ impl Sums<'_, '_> {
         let (group, kernels) = if index < 4 { (G1, &gpu.kernels.g1) } else { (G2, &gpu.kernels.g2) };
         let results = self.results + index * MOST_WINDOWS * G1.point_bytes;
         let chunk = self.key.shape.chunk_points(group);
-        let work = Work::new(group, points.count, wide, chunk, gpu.multiprocessors);
+        let multiples = if index == 0 { self.key.contents.multiples } else { None };
+        let work = Work::new(group, points.count, wide, chunk, gpu.multiprocessors).with_multiples(multiples);
         let (stream, workspace) = (self.feed.stream(), self.workspace);
         let feed = &mut *self.feed;
         Msm { gpu, stream, feed, group, kernels, points, scalars, order, work, workspace, results }.run()

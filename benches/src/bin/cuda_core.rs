@@ -1,16 +1,19 @@
 //! The CUDA core on one card: time of each step, and proofs a second with several tasks at once.
 //!
-//!     cuda_core LIBRARY [LOG_SIZE...]
-//!
 //! Proves the demonstration circuit (SHA-256) at about `2^LOG_SIZE` constraints. The first proof of each size is held
-//! against the CPU core's; a difference ends the program with exit code 1. Times are medians.
+//! against the CPU core's; a difference ends the program with exit code 1. Times are medians. `--trace` keeps when the card did
+//! what for several tasks at once, by the card's clock, for chrome://tracing or Perfetto; `--help` lists the arguments.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
 use std::time::Instant;
 
+use clap::Parser;
+use interlock_benches::card::CardOptions;
 use interlock_benches::measure::{median, milliseconds, timed};
 use interlock_benches::statement::Statement;
-use interlock_core_api::OpenOptions;
+use interlock_core_api::StepRecord;
 use interlock_engine::core::cpu::CpuCore;
 use interlock_engine::core::loaded::LoadedCore;
 use interlock_engine::core::{Core, CoreTask};
@@ -18,12 +21,28 @@ use interlock_engine::proof::to_bytes;
 
 const ROUNDS: usize = 9;
 
+/// Tasks at once whose proofs a second are measured.
+const WORKERS: [usize; 3] = [1, 2, 4];
+
+/// The CUDA core on one card, step by step.
+#[derive(Parser)]
+struct Options {
+    #[command(flatten)]
+    card: CardOptions,
+    /// About 2^LOG_SIZE constraints
+    #[arg(default_values_t = [17, 20, 22])]
+    log_sizes: Vec<u32>,
+    /// Where to keep when the card did what
+    #[arg(long)]
+    trace: Option<PathBuf>,
+}
+
 /// One proof.
 struct Run {
     /// Milliseconds of prepare, stage, compute and finish.
     stages: [f64; 4],
-    /// Steps of compute, in milliseconds on the card.
-    steps: Vec<(String, f64)>,
+    /// What the card did.
+    steps: Vec<StepRecord>,
     proof: Vec<u8>,
 }
 
@@ -36,48 +55,82 @@ fn prove(job: &Statement, core: &LoadedCore) -> Run {
     staged.expect("stage");
     let (computed, compute) = timed(|| task.compute());
     computed.expect("compute");
-    let steps =
-        task.steps().iter().map(|step| (step.name.to_string(), f64::from(step.milliseconds))).collect();
+    let steps = task.steps();
     let (proof, finish) = timed(|| Box::new(task).finish());
     let proof = to_bytes(&proof.expect("finish")).to_vec();
     Run { stages: [prepare, stage, compute, finish], steps, proof }
 }
 
-/// Proofs a second with `workers` threads that prove one after another.
-fn throughput(core: &LoadedCore, job: &Statement, workers: usize) -> f64 {
+/// Proofs a second with `workers` threads that prove one after another, and what the card did for each.
+fn throughput(core: &LoadedCore, job: &Statement, workers: usize) -> (f64, Vec<Vec<StepRecord>>) {
+    let steps = Mutex::new(vec![Vec::new(); workers]);
     let start = Instant::now();
     std::thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| (0..ROUNDS).for_each(|_| drop(prove(job, core))));
+        for worker in 0..workers {
+            let steps = &steps;
+            scope.spawn(move || {
+                for _ in 0..ROUNDS {
+                    let run = prove(job, core);
+                    steps.lock().expect("no thread has panicked")[worker].extend(run.steps);
+                }
+            });
         }
     });
-    (workers * ROUNDS) as f64 / start.elapsed().as_secs_f64()
+    let rate = (workers * ROUNDS) as f64 / start.elapsed().as_secs_f64();
+    (rate, steps.into_inner().expect("no thread has panicked"))
 }
 
-fn main() {
-    let mut arguments = std::env::args().skip(1);
-    let Some(library) = arguments.next() else {
-        eprintln!("usage: cuda_core LIBRARY [LOG_SIZE...]");
-        std::process::exit(2);
+/// Steps as trace events: a process for each size, a thread for each worker.
+fn trace_events(log_size: u32, steps: &[Vec<StepRecord>]) -> impl Iterator<Item = serde_json::Value> {
+    let of_worker = move |(worker, steps): (usize, &Vec<StepRecord>)| {
+        let event = move |step: &StepRecord| {
+            serde_json::json!({
+                "name": step.name.as_str(), "ph": "X", "pid": log_size, "tid": worker,
+                "ts": f64::from(step.start_milliseconds) * 1e3, "dur": f64::from(step.milliseconds) * 1e3,
+            })
+        };
+        steps.iter().map(event).collect::<Vec<_>>()
     };
-    let sizes: Vec<u32> = arguments.map(|size| size.parse().expect("LOG_SIZE is a number")).collect();
-    let options = OpenOptions { tasks_at_once: 4, measure_steps: true, ..OpenOptions::default() };
-    let core = match LoadedCore::open("cuda", Path::new(&library), &options) {
-        Ok(core) => core,
+    steps.iter().enumerate().flat_map(of_worker)
+}
+
+fn write_trace(file: &Path, events: &[serde_json::Value]) -> std::io::Result<()> {
+    std::fs::write(file, serde_json::json!({ "traceEvents": events }).to_string())
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let core = match options.card.open(4, true) {
+        Ok(Some(core)) => core,
+        Ok(None) => return ExitCode::SUCCESS,
         Err(error) => {
-            println!("skipped: {error}");
-            return;
+            println!("FAILED: {error}");
+            return ExitCode::FAILURE;
         }
     };
-    println!("device: {}", core.devices()[0].name);
-    for log_size in sizes {
+    println!("device: {}, {} bytes for tasks", core.devices()[0].name, core.devices()[0].capacity_bytes);
+    let mut events = Vec::new();
+    for log_size in options.log_sizes {
         let (job, setup) = timed(|| Statement::demonstration(log_size));
-        measure(&core, &job, setup / 1e3);
+        let Some(steps) = measure(&core, &job, setup / 1e3) else { return ExitCode::FAILURE };
+        events.extend(trace_events(log_size, &steps));
     }
+    if let Some(file) = options.trace
+        && let Err(error) = write_trace(&file, &events)
+    {
+        println!("FAILED: {}: {error}", file.display());
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
 }
 
-fn measure(core: &LoadedCore, job: &Statement, setup_seconds: f64) {
+/// Nothing if a proof is wrong; else what the card did for the most tasks at once.
+fn measure(core: &LoadedCore, job: &Statement, setup_seconds: f64) -> Option<Vec<Vec<StepRecord>>> {
     let circuit = &job.key.circuit;
+    if let Err(error) = core.load(&job.key) {
+        println!("FAILED: {error}");
+        return None;
+    }
     let plan = core.plan(&job.key);
     println!(
         "\n{} constraints (domain {}), {} variables, {} of them neither 0 nor 1; setup {setup_seconds:.1} s",
@@ -94,24 +147,26 @@ fn measure(core: &LoadedCore, job: &Statement, setup_seconds: f64) {
     let first = prove(job, core);
     if first.proof != expected {
         println!("WRONG: the proofs of the CPU core and of the CUDA core differ");
-        std::process::exit(1);
+        return None;
     }
     println!(
-        "same proof as the CPU core ({cpu_time:.0} ms); key on the card after {:.0} ms",
-        first.stages[0]
+        "same proof as the CPU core ({cpu_time:.0} ms); ours took {:.1} ms the first time",
+        first.stages.iter().sum::<f64>()
     );
     let runs: Vec<_> = (0..ROUNDS).map(|_| prove(job, core)).collect();
     for (index, name) in ["prepare", "stage", "compute", "finish"].iter().enumerate() {
         println!("  {name:<10} {:8.2} ms", median(runs.iter().map(|run| run.stages[index]).collect()));
     }
-    for (index, (name, _)) in runs[0].steps.iter().enumerate() {
-        println!(
-            "    {name:<8} {:8.2} ms on the card",
-            median(runs.iter().map(|run| run.steps[index].1).collect())
-        );
+    for (index, step) in runs[0].steps.iter().enumerate() {
+        let times = runs.iter().map(|run| f64::from(run.steps[index].milliseconds)).collect();
+        println!("    {:<8} {:8.2} ms on the card", step.name, median(times));
     }
-    for workers in [1, 2, 4] {
-        println!("  {workers} workers: {:8.1} proofs/s", throughput(core, job, workers));
+    let mut last = Vec::new();
+    for workers in WORKERS {
+        let (rate, steps) = throughput(core, job, workers);
+        println!("  {workers} workers: {rate:8.1} proofs/s");
+        last = steps;
     }
     println!("  most device memory at once: {} bytes", core.usage(0).peak_bytes);
+    Some(last)
 }

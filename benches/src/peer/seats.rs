@@ -8,6 +8,7 @@ use interlock_engine::host::{OptionsText, PolicyLibrary};
 use interlock_engine::pipeline::{Engine, Job};
 
 use super::Error;
+use crate::busy::Busy;
 use crate::statement::Statement;
 
 /// Numbers of device workers that are tried.
@@ -20,6 +21,7 @@ pub struct Seat {
     /// Tasks that may be on their way at once.
     pub workers: u32,
     engine: Engine,
+    busy: Arc<Busy>,
 }
 
 /// What a batch through the engine took.
@@ -29,6 +31,8 @@ pub struct Batch {
     pub seconds: f64,
     /// Seconds at gates before locks were granted, all proofs together.
     pub lock_wait_seconds: f64,
+    /// Seconds in which some task was in Compute.
+    pub busy_seconds: f64,
     /// Proofs whose data was uploaded inside Compute.
     pub staged_inline: u64,
 }
@@ -55,8 +59,10 @@ impl Seat {
     /// What the engine says.
     pub fn start(core: &Arc<dyn Core>, policy: PolicyLibrary, workers: u32) -> Result<Self, Error> {
         let name = policy.name().to_owned();
-        let engine = Engine::builder(core.clone()).policy(policy).workers_per_device(workers).start()?;
-        Ok(Self { policy: name, workers, engine })
+        let busy = Arc::new(Busy::default());
+        let builder = Engine::builder(core.clone()).policy(policy).workers_per_device(workers);
+        let engine = builder.recorder(busy.clone()).start()?;
+        Ok(Self { policy: name, workers, engine, busy })
     }
 
     /// An engine for each policy and each number in [`WORKERS`]. They stand idle until they are used.
@@ -85,7 +91,8 @@ impl Seat {
         let start = Instant::now();
         let outcomes = self.engine.submit(job)?.wait();
         let seconds = start.elapsed().as_secs_f64();
-        let mut batch = Batch { seconds, lock_wait_seconds: 0.0, staged_inline: 0 };
+        let busy_seconds = self.busy.take_seconds();
+        let mut batch = Batch { seconds, lock_wait_seconds: 0.0, busy_seconds, staged_inline: 0 };
         for outcome in outcomes {
             let report = outcome.report;
             let failed = |what: String| {

@@ -5,7 +5,7 @@ use interlock_core_api::{BasisCode, CsrView, KeyView, Residency};
 use super::placement::Placement;
 use super::{Contents, long_rows, matrices};
 use crate::fault::Fault;
-use crate::plan::{Home, Shape};
+use crate::plan::{G1, Home, Shape, Work};
 
 /// The largest domain.
 const MOST_LOG_DOMAIN: u32 = 27;
@@ -34,33 +34,40 @@ pub fn shape_of(
             view.num_variables
         )));
     }
-    Ok(Shape {
+    let mut shape = Shape {
         log_domain: view.log_domain,
         variables: view.num_variables,
         h_points: view.h_points.len() as u64,
         g1_points: longest,
         g2_points: view.b_g2_points.len() as u64,
         multiprocessors,
-        home: home_of(view, residency, key_memory)?,
-    })
+        home: Home::Device { multiples: None },
+    };
+    shape.home = home_of(view, residency, key_memory, &shape)?;
+    Ok(shape)
 }
 
-fn home_of(view: &KeyView<'_>, residency: Residency, key_memory: u64) -> Result<Home, Fault> {
-    let resident = match residency {
-        Residency::STREAMED => false,
-        _ => {
-            let bytes = resident_bytes(view);
-            if residency == Residency::RESIDENT && bytes > key_memory {
-                return Err(Fault::Input(format!(
-                    "the key takes {bytes} bytes on the device, key_memory is {key_memory}: raise it, or let the key \
-                     be streamed (srs: Auto)"
-                )));
-            }
-            bytes <= key_memory
+/// Multiples of points may take this part of the memory for keys, with the rest of the key: others want room too.
+const MULTIPLES_SHARE: u64 = 4;
+
+fn home_of(view: &KeyView<'_>, residency: Residency, key_memory: u64, shape: &Shape) -> Result<Home, Fault> {
+    if residency != Residency::STREAMED {
+        let h = Work::new(G1, shape.h_points, shape.h_points, u64::MAX, shape.multiprocessors);
+        let multiples = h.best_multiples(G1, shape.workspace_bytes());
+        let most = resident_bytes(view, multiples);
+        if most <= key_memory / MULTIPLES_SHARE {
+            return Ok(Home::Device { multiples });
         }
-    };
-    if resident {
-        return Ok(Home::Device);
+        let bytes = resident_bytes(view, None);
+        if bytes <= key_memory {
+            return Ok(Home::Device { multiples: None });
+        }
+        if residency == Residency::RESIDENT {
+            return Err(Fault::Input(format!(
+                "the key takes {bytes} bytes on the device, key_memory is {key_memory}: raise it, or let the key be \
+                 streamed (srs: Auto)"
+            )));
+        }
     }
     let longest = |matrix: &CsrView<'_>| {
         let pairs = matrix.row_starts.as_slice().windows(2);
@@ -71,8 +78,8 @@ fn home_of(view: &KeyView<'_>, residency: Residency, key_memory: u64) -> Result<
 }
 
 /// Bytes of the whole key on a device.
-fn resident_bytes(view: &KeyView<'_>) -> u64 {
-    let mut placement = Placement::new(0, &[], Home::Device);
+fn resident_bytes(view: &KeyView<'_>, multiples: Option<u32>) -> u64 {
+    let mut placement = Placement::new(0, &[], Home::Device { multiples });
     let long: Vec<_> = matrices(view).map(long_rows).collect();
     Contents::place(view, &long, &Default::default(), &mut placement);
     placement.bytes()

@@ -25,7 +25,7 @@ use crate::driver::Context;
 use crate::fault::Fault;
 use crate::gpu::{Block, Gpu};
 use crate::launch;
-use crate::plan::{Home, Shape};
+use crate::plan::{Home, Shape, window_count};
 
 /// Rows with more entries than this get a block of threads instead of one thread.
 pub const LONG_ROW: u32 = 128;
@@ -80,8 +80,10 @@ pub struct Contents {
     pub matrices: Vec<Matrix>,
     /// Distinct coefficients.
     pub coefficients: CUdeviceptr,
-    /// Points.
+    /// Points; those of a table of multiples follow, window by window.
     pub h: Points,
+    /// Bits of these windows, if there is such a table.
+    pub multiples: Option<u32>,
     /// Points.
     pub l: Points,
     /// Points.
@@ -133,9 +135,11 @@ impl Contents {
             long: long.clone(),
         });
         let matrices = matrices.collect();
+        let (h, multiples) = to.with_multiples(view.h_points.as_slice());
         let mut g1 = |points: &[_]| Points { place: to.vector(points), count: points.len() as u64 };
-        let [h, l, a, b_g1] = [view.h_points, view.l_points, view.a_points, view.b_g1_points]
-            .map(|points| g1(points.as_slice()));
+        let h = Points { place: h, count: view.h_points.len() as u64 };
+        let [l, a, b_g1] =
+            [view.l_points, view.a_points, view.b_g1_points].map(|points| g1(points.as_slice()));
         let b_g2 = view.b_g2_points.as_slice();
         let tables = [(); 3].map(|()| {
             let split = view.log_domain.saturating_sub(LOG_HIGH_POWERS);
@@ -146,6 +150,7 @@ impl Contents {
             matrices,
             coefficients: to.resident(view.coefficients.as_slice()),
             h,
+            multiples,
             l,
             a,
             b_g1,
@@ -195,7 +200,7 @@ impl Key {
         let long: Vec<_> = matrices(view).map(long_rows).collect();
         let numbers = Constants::of(view).in_order();
         let (pinned, host) = match shape.home {
-            Home::Device => (None, Vec::new()),
+            Home::Device { .. } => (None, Vec::new()),
             Home::Host { .. } => {
                 // SAFETY: the caller's; the context is current here, and `drop` enters it too.
                 let (pinned, host) = unsafe { registry.pin(&placement::streamed(view), &gpu.notices) };
@@ -221,9 +226,20 @@ impl Key {
         // SAFETY: `view`, `long` and `numbers` outlive the copies, which end before this returns.
         unsafe { placement.copy(&key.gpu, &stream)? };
         key.make_tables(&stream)?;
+        key.make_multiples(&stream)?;
         let gpu = &key.gpu;
         gpu.keep_host_buffers(&[shape.variables as usize * 4, crate::plan::RESULT_BYTES as usize / 8]);
         Ok(key)
+    }
+
+    fn make_multiples(&self, stream: &Stream) -> Result<(), Fault> {
+        let Points { place: Place::Device(table), count } = self.contents.h else { return Ok(()) };
+        let Some(bits) = self.contents.multiples.filter(|_| count != 0) else { return Ok(()) };
+        let (points, windows) = (count as u32, window_count(bits) as u32);
+        let (kernel, grid) = (&self.gpu.kernels.multiples, (count.div_ceil(128), 128, 0));
+        // SAFETY: `void multiples(fp_t*, uint32_t, uint32_t, uint32_t)`; the table has room for all windows.
+        unsafe { launch!(kernel, stream, grid, table, points, bits, windows)? };
+        stream.synchronize().context("make multiples of points")
     }
 
     fn make_tables(&self, stream: &Stream) -> Result<(), Fault> {

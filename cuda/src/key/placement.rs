@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cust::stream::Stream;
 use cust::sys::CUdeviceptr;
-use interlock_core_api::KeyView;
+use interlock_core_api::{G1Limbs, KeyView};
 
 use super::host::HostVector;
 use super::{Place, matrices};
@@ -12,7 +12,7 @@ use crate::arena::aligned;
 use crate::driver::{self, Context};
 use crate::fault::Fault;
 use crate::gpu::Gpu;
-use crate::plan::Home;
+use crate::plan::{Home, window_count};
 
 /// Lays vectors out one after another from an address on, then copies them there.
 pub struct Placement<'a> {
@@ -50,12 +50,22 @@ impl<'a> Placement<'a> {
 
     /// A vector that is where the key's home is.
     pub fn vector<T: Copy>(&mut self, values: &[T]) -> Place {
-        if self.home == Home::Device {
+        if let Home::Device { .. } = self.home {
             return Place::Device(self.resident(values));
         }
         let (address, bytes) = (values.as_ptr().cast::<u8>(), size_of_val(values));
         let is_it = |vector: &&HostVector| vector.as_ptr() == address && vector.bytes() == bytes;
         Place::Host(*self.host.iter().find(is_it).expect("all streamed vectors are listed"))
+    }
+
+    /// Points, and room for their multiples if there are to be any; then also the bits of their windows.
+    pub fn with_multiples(&mut self, points: &[G1Limbs]) -> (Place, Option<u32>) {
+        let place = self.vector(points);
+        let Home::Device { multiples: Some(bits) } = self.home else { return (place, None) };
+        // They follow the points without a gap.
+        self.bytes +=
+            aligned(size_of_val(points) as u64 * window_count(bits)) - aligned(size_of_val(points) as u64);
+        (place, Some(bits))
     }
 
     /// Copies, and waits for it. What is copied may lie on pages of which some are pinned, for another key say, and from

@@ -21,8 +21,8 @@ mod sums;
 
 pub use ntt::{NttPass, ntt_passes};
 pub use sums::{
-    G1, G2, Group, Layout, MERGE_RUN, MOST_WINDOWS, SUM_BLOCK, Work, digit_offset, merge_levels, weigh_run,
-    window_count,
+    G1, G2, Group, Layout, MERGE_RUN, MOST_WINDOWS, Passes, SUM_BLOCK, Work, digit_offset, merge_levels,
+    weigh_run, window_count,
 };
 
 use crate::arena::{ALIGNMENT, aligned};
@@ -55,7 +55,10 @@ pub fn matrix_chunk_bytes(rows: u64, entries: u64) -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Home {
     /// On the device.
-    Device,
+    Device {
+        /// Bits of a digit of the sum over h, where there is a table of multiples of its points for each window.
+        multiples: Option<u32>,
+    },
     /// In host memory.
     Host {
         /// Entries of the longest row of a matrix, which has to fit into a chunk.
@@ -123,7 +126,7 @@ impl Shape {
     /// Points of a group that fit into a chunk, each with the number of its variable.
     pub fn chunk_points(&self, group: Group) -> u64 {
         match self.home {
-            Home::Device => u64::MAX,
+            Home::Device { .. } => u64::MAX,
             Home::Host { .. } => (self.chunk_bytes() - 2 * ALIGNMENT) / (group.affine_bytes + 4),
         }
     }
@@ -162,6 +165,7 @@ mod tests {
     use super::*;
 
     const GIB: u64 = 1 << 30;
+    const RESIDENT: Home = Home::Device { multiples: None };
     const STREAMED: Home = Home::Host { longest_row: 1 << 16, halves: true };
 
     fn shape(log_domain: u32, home: Home) -> Shape {
@@ -180,7 +184,7 @@ mod tests {
     #[test]
     fn every_sum_can_be_done_in_the_workspace_that_is_planned() {
         for log_domain in 0..=27 {
-            for home in [Home::Device, STREAMED] {
+            for home in [RESIDENT, STREAMED] {
                 let shape = shape(log_domain, home);
                 let (beside, all) = (shape.workspace_bytes(), shape.vector_bytes() + shape.workspace_bytes());
                 let sums =
@@ -198,7 +202,7 @@ mod tests {
     #[test]
     fn large_circuits_take_two_vectors_beside_the_witness() {
         for log_domain in 22..=27 {
-            let shape = shape(log_domain, Home::Device);
+            let shape = shape(log_domain, RESIDENT);
             assert_eq!(shape.staged_bytes(), 32 << log_domain);
             assert_eq!(shape.compute_bytes(), (64 << log_domain) + RESULT_BYTES);
         }

@@ -148,13 +148,28 @@ pub struct Work {
     pub chunk: u64,
     /// See [`Group::runs`].
     pub runs: u64,
+    /// Bits of a digit, where there is a table of multiples of the points for each window of so many bits; all
+    /// windows then share their buckets.
+    pub multiples: Option<u32>,
 }
 
 impl Work {
     /// `points` points, `wide` of them with a scalar above 1, `chunk` at a time.
     pub fn new(group: Group, points: u64, wide: u64, chunk: u64, multiprocessors: u64) -> Self {
         let chunk = chunk.min(points);
-        Self { points, wide: wide.min(points), chunk, runs: group.runs(chunk, multiprocessors) }
+        let runs = group.runs(chunk, multiprocessors);
+        Self { points, wide: wide.min(points), chunk, runs, multiples: None }
+    }
+
+    /// The same with multiples of the points at hand, if there are.
+    #[must_use]
+    pub fn with_multiples(self, multiples: Option<u32>) -> Self {
+        Self { multiples, ..self }
+    }
+
+    /// Windows with buckets of their own, of some windows of a pass.
+    fn sets(&self, windows: u64) -> u64 {
+        if self.multiples.is_some() { 1 } else { windows }
     }
 
     /// The most entries that windows from `first` on can make of one chunk: a scalar 1 makes one, in window 0.
@@ -165,7 +180,7 @@ impl Work {
 
     /// The layout for some windows.
     pub fn layout(&self, group: Group, bits: u32, first: u64, windows: u64) -> Layout {
-        Layout::new(group, bits, windows, self.most_entries(first, windows), self.runs)
+        Layout::new(group, bits, self.sets(windows), self.most_entries(first, windows), self.runs)
     }
 
     /// The cheapest way in a workspace.
@@ -178,12 +193,13 @@ impl Work {
         const CHUNK_COST: u64 = 150_000;
         let chunks = self.points.div_ceil(self.chunk.max(1)).max(1);
         let mut best = None;
-        for bits in LEAST_BITS..=MOST_BITS {
+        let widths = self.multiples.map_or(LEAST_BITS..=MOST_BITS, |bits| bits..=bits);
+        for bits in widths {
             let all = window_count(bits);
             let fits = |windows: &u64| self.layout(group, bits, 0, *windows).bytes <= workspace;
             let Some(windows) = (1..=all).rev().find(fits) else { continue };
             let passes = all.div_ceil(windows);
-            let buckets = all << (bits - 1);
+            let buckets = self.sets(all) << (bits - 1);
             let cost = self.points
                 + self.wide * all
                 + buckets * WEIGH_COST
@@ -194,6 +210,20 @@ impl Work {
             }
         }
         best.map(|(_, passes)| passes)
+    }
+
+    /// Bits of the windows for which a table of multiples is worth the most in a workspace.
+    pub fn best_multiples(&self, group: Group, workspace: u64) -> Option<u32> {
+        let cost = |bits: &u32| {
+            let work = self.with_multiples(Some(*bits));
+            let passes = work.choose(group, workspace)?;
+            let all = window_count(*bits);
+            // A pass beyond the first costs little: sorting, and fetching the buckets.
+            let pass = (1 << (*bits - 2)) + 100_000;
+            Some(self.wide * all + (8 << (*bits - 1)) + all.div_ceil(passes.windows) * pass)
+        };
+        let costs = (LEAST_BITS..=MOST_BITS).filter_map(|bits| Some((cost(&bits)?, bits)));
+        costs.min().map(|(_, bits)| bits)
     }
 
     /// A workspace in which this can be done well: all windows at once, if that takes no more than `enough`; if it

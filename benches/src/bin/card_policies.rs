@@ -1,0 +1,97 @@
+//! The engine on a card under each policy, with 1, 2 and 3 workers: what staging ahead gains, and whether all fits.
+//!
+//! `--vram-limit` makes a large card a small one. With 512 MiB, a domain of 2^22 has what a card of 16 GiB has for one of
+//! 2^27: memory is all in proportion.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+use interlock_benches::card::CardOptions;
+use interlock_benches::measure::{median, timed};
+use interlock_benches::peer::Error;
+use interlock_benches::peer::seats::{Batch, Seat};
+use interlock_benches::statement::Statement;
+use interlock_engine::core::Core;
+use interlock_engine::report::start_logging;
+
+/// Proofs a second of the engine on a card, under each policy.
+#[derive(Parser)]
+struct Options {
+    #[command(flatten)]
+    card: CardOptions,
+    /// About 2^LOG_SIZE constraints
+    #[arg(default_values_t = [20, 22])]
+    log_sizes: Vec<u32>,
+    /// Proofs of each job
+    #[arg(long, default_value_t = 12)]
+    proofs: usize,
+    /// Jobs under each policy, in turns; the first does not count
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+}
+
+fn main() -> ExitCode {
+    let _logging = start_logging(None);
+    match run(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("FAILED: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<(), Error> {
+    let Some(core) = options.card.open(3, false)? else { return Ok(()) };
+    let core: Arc<dyn Core> = Arc::new(core);
+    let device = &core.devices()[0];
+    println!("{}: {} bytes for tasks, keys {:?}", device.name, device.capacity_bytes, options.card.srs);
+    for log_size in &options.log_sizes {
+        let (statement, setup) = timed(|| Statement::demonstration(*log_size));
+        let plan = core.plan(&statement.key);
+        println!(
+            "\n2^{log_size}: domain {}, {} bytes staged, {} at the peak; setup {:.1} s",
+            statement.key.circuit.domain_size(),
+            plan.staged_bytes,
+            plan.peak_bytes(),
+            setup / 1e3
+        );
+        measure(&core, &statement, options)?;
+    }
+    Ok(())
+}
+
+fn measure(core: &Arc<dyn Core>, statement: &Statement, options: &Options) -> Result<(), Error> {
+    let seats = Seat::start_all(core)?;
+    let mut batches: Vec<Vec<Batch>> = seats.iter().map(|_| Vec::new()).collect();
+    for round in 0..=options.rounds {
+        for (seat, batches) in seats.iter().zip(&mut batches) {
+            let batch = seat.prove(statement, options.proofs)?;
+            if round > 0 {
+                batches.push(batch);
+            }
+        }
+    }
+    println!(
+        "| policy | workers | proofs/s | lock wait, ms | staged inline | refused | device busy | peak, MB |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    for (seat, batches) in seats.iter().zip(&batches) {
+        let all = (options.proofs * batches.len()) as f64;
+        let sum = |of: &dyn Fn(&Batch) -> f64| batches.iter().map(of).sum::<f64>();
+        let seconds = sum(&|batch| batch.seconds);
+        println!(
+            "| {} | {} | {:.1} | {:.1} | {:.0} of {all:.0} | {} | {:.0}% | {:.1} |",
+            seat.policy,
+            seat.workers,
+            options.proofs as f64 / median(batches.iter().map(|batch| batch.seconds).collect()),
+            sum(&|batch| batch.lock_wait_seconds) * 1e3 / all,
+            sum(&|batch| batch.staged_inline as f64),
+            seat.refused(),
+            100.0 * sum(&|batch| batch.busy_seconds) / seconds,
+            seat.peak_bytes() as f64 / 1e6
+        );
+    }
+    Ok(())
+}
