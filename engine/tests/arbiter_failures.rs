@@ -5,7 +5,8 @@ mod arbiter_support;
 
 use arbiter_support::*;
 use interlock_engine::interlock::{
-    Arbiter, Command, Event, Limits, LockTable, Outcome, Phase, PolicyFault, Quarantine, Refusal, TaskId,
+    Arbiter, Command, Event, Limits, LockTable, Outcome, Phase, PolicyEnd, PolicyFault, Quarantine, Refusal,
+    TaskId,
 };
 use interlock_policy_api::{ObservationKind, Stage, Verdict, VerdictKind, WakeSet};
 
@@ -144,6 +145,25 @@ fn too_many_refusals_in_a_row_quarantine_and_no_task_is_lost() {
     let commands = arbiter.step(0, Event::Installed(fallback()), &mut Honest).unwrap();
     assert_eq!(runs(&commands), [(1, Stage::PREPARE)]);
     finish(arbiter).unwrap();
+}
+
+#[test]
+fn a_policy_whose_process_is_gone_is_out_at_once_whoever_finds_it() {
+    let end = PolicyEnd::Signal { signal: 11 };
+    fn gone<T>() -> Result<T, PolicyFault> {
+        Err(PolicyFault::Ended(PolicyEnd::Signal { signal: 11 }))
+    }
+    let deciding = Scripted { answers: vec![gone()].into(), ..Scripted::default() };
+    let ranking = Scripted { rank: Some(|_| gone()), ..Scripted::default() };
+    for mut policy in [deciding, ranking] {
+        let mut arbiter = arbiter_with(10, two_lock(), Limits { refusals: 100, stall_ns: u64::MAX });
+        let commands = arbiter.step(0, arrived(1, 4, 7), &mut policy).unwrap();
+        assert_eq!(commands, [Command::Quarantined(Quarantine::Ended(end)), Command::Drained]);
+        assert!(arbiter.counters().refusals.is_empty(), "that is no verdict");
+        let commands = arbiter.step(0, Event::Installed(fallback()), &mut Honest).unwrap();
+        assert_eq!(runs(&commands), [(1, Stage::PREPARE)]);
+        finish(arbiter).unwrap();
+    }
 }
 
 #[test]

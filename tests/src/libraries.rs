@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use interlock_engine::host::{OptionsText, Verified};
+
 /// The library of a policy package, named as the policy is: `two-lock`, or `fixture-faulty`.
 ///
 /// Cargo builds the libraries with the tests, as packages the tests depend on: into the folder of the test's
@@ -19,6 +21,14 @@ pub fn library(policy: &str) -> PathBuf {
     found.unwrap_or_else(|| {
         panic!("{file} is not in {folders:?}; build it with `cargo build --release -p interlock-{policy}`")
     })
+}
+
+/// A policy that passed the checks, to be opened or isolated.
+///
+/// # Panics
+/// When it does not pass.
+pub fn verified(policy: &str, options: &str) -> Verified {
+    Verified::file(&library(policy), None, None, &OptionsText::new(options)).expect("the library is good")
 }
 
 /// A copy of a library in `folder`, passed through `change`, writable by its owner only.

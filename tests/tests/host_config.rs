@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use interlock_engine::host::{
-    ByteSize, Config, ConfigError, ConfigFault, CoreConfig, FALLBACK, Limits, PolicyLibrary, Position,
-    Verified,
+    ByteSize, Config, ConfigError, ConfigFault, CoreConfig, FALLBACK, Isolation, Limits, PolicyLibrary,
+    Position, Verified,
 };
 use interlock_tests::libraries::library;
 
@@ -43,15 +43,16 @@ fn everything_can_be_said() {
         r#"(
             policy: "mine",
             policies: [
-                (name: "two-lock", library: "lib/two.so", options: (wait_ms: 5)),
+                (name: "two-lock", library: "lib/two.so", options: (wait_ms: 5), isolation: Process),
                 (name: "mine", sha256: "{pin}"),
-                (name: "yours", sha256: Some("{pin}")),
+                (name: "yours", sha256: Some("{pin}"), isolation: UnfilteredProcess),
             ],
             core: Cpu(memory: "4GiB", threads: 3),
             workers_per_device: 4,
             synthesis_workers: 2,
             verify_proofs: false,
-            limits: (refusals: 1, stall_ms: 20),
+            limits: (refusals: 1, stall_ms: 20, decision_ms: 3, load_ms: 4, policy_memory: "1MiB"),
+            policy_host: "bin/interlock",
         )"#
     ))
     .expect("it is good");
@@ -62,7 +63,14 @@ fn everything_can_be_said() {
     assert_eq!(config.policies[2].sha256, config.policies[1].sha256);
     assert_eq!(config.core, CoreConfig::Cpu { memory: Some(ByteSize(4 << 30)), threads: 3 });
     assert_eq!((config.workers_per_device, config.synthesis_workers), (4, 2));
-    assert_eq!((config.verify_proofs, config.limits), (false, Limits { refusals: 1, stall_ms: 20 }));
+    let policy_memory = ByteSize(1 << 20);
+    let limits = Limits { refusals: 1, stall_ms: 20, decision_ms: 3, load_ms: 4, policy_memory };
+    assert_eq!((config.verify_proofs, config.limits), (false, limits));
+    assert_eq!(
+        config.policies.iter().map(|policy| policy.isolation).collect::<Vec<_>>(),
+        [Isolation::Process, Isolation::InProcess, Isolation::UnfilteredProcess,]
+    );
+    assert_eq!(config.policy_host, Some("bin/interlock".into()));
 }
 
 #[test]

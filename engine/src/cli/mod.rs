@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+use crate::host::isolation;
+
 mod config;
 mod error;
 mod output;
@@ -51,6 +53,10 @@ enum Command {
 
 /// Runs the program with the arguments of the process.
 pub fn main() -> ExitCode {
+    // `interlock policy-host` is for engines, not for people: it is not among the arguments that are shown.
+    if let Some(exit) = isolation::serve_if_asked() {
+        return exit;
+    }
     let cli = Cli::parse();
     match run(cli) {
         Ok(exit) => exit.into(),

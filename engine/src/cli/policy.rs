@@ -52,7 +52,8 @@ fn list_text(file: Option<&Path>, entries: &[PolicyEntry]) -> String {
             PolicyStatus::Ready { file, manifest, .. } => {
                 let place = file.as_ref().map_or("linked".into(), |file| file.display().to_string());
                 let (name, version, description) = (&entry.name, &manifest.version, &manifest.description);
-                format!("{mark} {name} {version} ({place})\n    {description}\n")
+                let isolation = entry.isolation;
+                format!("{mark} {name} {version} ({place}; {isolation})\n    {description}\n")
             }
             PolicyStatus::Refused { error } => format!("{mark} {} REFUSED: {error}\n", entry.name),
         };

@@ -24,7 +24,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
 
 use super::core_config::CoreConfig;
-use super::{OptionsText, Position, Sha256};
+use super::{ByteSize, Isolation, OptionsText, Position, Sha256};
 
 /// The policy that needs no library: linked into the engine.
 pub const FALLBACK: &str = "serialized-fallback";
@@ -54,6 +54,8 @@ pub struct Config {
     pub verify_proofs: bool,
     /// When a policy is taken out of its seat.
     pub limits: Limits,
+    /// The program that policies with [`Isolation::Process`] run in, where it is not this one.
+    pub policy_host: Option<PathBuf>,
 }
 
 /// A policy with a library.
@@ -67,6 +69,8 @@ pub struct PolicyConfig {
     pub sha256: Option<Sha256>,
     /// Its options.
     pub options: OptionsText,
+    /// Where it runs.
+    pub isolation: Isolation,
     /// Where the entry's name stands in the file.
     pub position: Position,
 }
@@ -81,16 +85,30 @@ pub struct Limits {
     /// Milliseconds for which the device may stand idle while tasks wait to be let in.
     #[serde(deserialize_with = "positive")]
     pub stall_ms: u64,
+    /// For a policy with a process of its own: milliseconds for one answer, what it was told before included.
+    #[serde(deserialize_with = "positive")]
+    pub decision_ms: u64,
+    /// For a policy with a process of its own: milliseconds to load its library and make an instance.
+    #[serde(deserialize_with = "positive")]
+    pub load_ms: u64,
+    /// For a policy with a process of its own: memory that it may take.
+    pub policy_memory: ByteSize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { refusals: 16, stall_ms: 5_000 }
+        Self {
+            refusals: 16,
+            stall_ms: 5_000,
+            decision_ms: 50,
+            load_ms: 10_000,
+            policy_memory: ByteSize(256 << 20),
+        }
     }
 }
 
 impl From<Limits> for crate::interlock::Limits {
-    fn from(Limits { refusals, stall_ms }: Limits) -> Self {
+    fn from(Limits { refusals, stall_ms, .. }: Limits) -> Self {
         Self { refusals, stall_ns: stall_ms.saturating_mul(1_000_000) }
     }
 }
@@ -165,6 +183,7 @@ impl Default for Config {
             synthesis_workers: 1,
             verify_proofs: true,
             limits: Limits::default(),
+            policy_host: None,
         }
     }
 }
@@ -211,6 +230,7 @@ impl Config {
             synthesis_workers: raw.synthesis_workers,
             verify_proofs: raw.verify_proofs,
             limits: raw.limits,
+            policy_host: raw.policy_host,
         };
         if config.has(&config.policy) {
             return Ok(config);
@@ -262,6 +282,7 @@ struct RawConfig<'a> {
     synthesis_workers: usize,
     verify_proofs: bool,
     limits: Limits,
+    policy_host: Option<PathBuf>,
 }
 
 impl Default for RawConfig<'_> {
@@ -269,7 +290,16 @@ impl Default for RawConfig<'_> {
         let Config { core, workers_per_device, synthesis_workers, verify_proofs, limits, .. } =
             Config::default();
         let policies = Vec::new();
-        Self { policy: None, policies, core, workers_per_device, synthesis_workers, verify_proofs, limits }
+        Self {
+            policy: None,
+            policies,
+            core,
+            workers_per_device,
+            synthesis_workers,
+            verify_proofs,
+            limits,
+            policy_host: None,
+        }
     }
 }
 
@@ -284,6 +314,8 @@ struct RawPolicy<'a> {
     sha256: Option<Sha256>,
     #[serde(borrow, default)]
     options: Option<&'a RawValue>,
+    #[serde(default)]
+    isolation: Isolation,
 }
 
 fn workers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
@@ -353,7 +385,14 @@ impl Source<'_> {
                 OptionsText::in_file(text, self.file.to_owned(), Position::of_part(self.text, text))
             });
             let library = entry.library.clone().unwrap_or_else(|| default_library(&name));
-            policies.push(PolicyConfig { name, library, sha256: entry.sha256, options, position });
+            policies.push(PolicyConfig {
+                name,
+                library,
+                sha256: entry.sha256,
+                options,
+                isolation: entry.isolation,
+                position,
+            });
         }
         Ok(policies)
     }

@@ -8,10 +8,13 @@ use abi_stable::std_types::RResult;
 use interlock_policy_api::ManifestDoc;
 use interlock_policy_api::abi::PolicyModuleRef;
 
+use libloading::os::unix::Library;
+
+use super::isolation::{Image, IsolatedPolicy, Isolation, ProcessSettings};
 use super::load::Facts;
-use super::resident::{self, Resident};
 use super::{
-    Config, FALLBACK, LoadError, LoadFault, LoadedPolicy, OptionsText, Sha256, Verified, inspect, manifest,
+    Config, FALLBACK, LoadError, LoadFault, LoadedPolicy, ManifestError, OptionsText, Sha256, Verified,
+    inspect, manifest, resident,
 };
 use crate::interlock::LockTable;
 
@@ -19,8 +22,17 @@ use crate::interlock::LockTable;
 #[derive(Clone)]
 pub struct PolicyLibrary {
     facts: Arc<Facts>,
-    module: PolicyModuleRef,
+    code: Code,
     origin: Origin,
+}
+
+/// What a policy's instances are made from.
+#[derive(Clone)]
+enum Code {
+    /// Code in this process.
+    Here(PolicyModuleRef),
+    /// A library that is loaded only in the instances' own processes.
+    Apart(Image),
 }
 
 /// Where a policy's code came from.
@@ -45,7 +57,14 @@ impl PolicyLibrary {
     /// There is none of that name, a check fails, or the loaded library is not what it said.
     pub fn configured(config: &Config, name: &str) -> Result<PolicyLibrary, LoadError> {
         match config.policy(name) {
-            Some(policy) => Self::open(Verified::configured(config, policy)?),
+            Some(policy) => {
+                let verified = Verified::configured(config, policy)?;
+                match ProcessSettings::configured(config, policy.isolation) {
+                    Ok(None) => Self::open(verified),
+                    Ok(Some(settings)) => Self::isolate(verified, settings),
+                    Err(fault) => Err(LoadError { file: verified.file, fault }),
+                }
+            }
             None if name == FALLBACK => Ok(Self::fallback()),
             None => {
                 let fault = LoadFault::UnknownPolicy { name: name.to_owned(), known: config.names() };
@@ -60,10 +79,47 @@ impl PolicyLibrary {
     /// The dynamic linker, abi_stable or the comparison of manifests refuse it: [`LoadFault::NoCopy`] to
     /// [`LoadFault::ManifestDiffers`]. The library may then stay in the process, unused.
     pub fn open(verified: Verified) -> Result<PolicyLibrary, LoadError> {
-        let module = resident::load(&verified).and_then(|resident| module_of(&resident, &verified));
+        let module = resident::load(&verified).and_then(|resident| {
+            let manifest = inspect::section_of(&verified.bytes)?;
+            module_of(&resident.library, &verified.facts.manifest.entry, manifest)
+        });
         let module = module.map_err(|fault| LoadError { file: verified.file.clone(), fault })?;
         let origin = Origin::File { path: verified.file, sha256: verified.sha256 };
-        Ok(Self { facts: Arc::new(verified.facts), module, origin })
+        Ok(Self { facts: Arc::new(verified.facts), code: Code::Here(module), origin })
+    }
+
+    /// Takes a library that passed the checks, to be loaded in processes of its own, one for each instance. Nothing of it
+    /// runs here, nor before [`PolicyLibrary::instantiate`].
+    ///
+    /// # Errors
+    /// [`LoadFault::NoCopy`].
+    pub fn isolate(verified: Verified, settings: ProcessSettings) -> Result<PolicyLibrary, LoadError> {
+        let image = resident::sealed_copy(&verified.file, &verified.bytes)
+            .map_err(LoadFault::NoCopy)
+            .and_then(|library| {
+                let manifest = std::str::from_utf8(inspect::section_of(&verified.bytes)?)
+                    .map_err(|error| ManifestError::Malformed(error.to_string()))?;
+                Ok(Image { library: Arc::new(library), manifest: manifest.into(), settings })
+            });
+        let image = image.map_err(|fault| LoadError { file: verified.file.clone(), fault })?;
+        let origin = Origin::File { path: verified.file, sha256: verified.sha256 };
+        Ok(Self { facts: Arc::new(verified.facts), code: Code::Apart(image), origin })
+    }
+
+    /// Loads the library at `path`, which was checked elsewhere, and whose section holds `manifest`: what a policy's own process
+    /// does.
+    pub(super) fn from_image(
+        path: &Path,
+        manifest: &[u8],
+        options: &OptionsText,
+    ) -> Result<PolicyLibrary, LoadFault> {
+        let facts = Facts::check(manifest::read(manifest)?, None, options)?;
+        // SAFETY: runs the library's constructors. This process is there for nothing else.
+        let library = unsafe { resident::link(path) }?;
+        let module = module_of(&library, &facts.manifest.entry, manifest)?;
+        // Never unloaded: the process ends first.
+        std::mem::forget(library);
+        Ok(Self { facts: Arc::new(facts), code: Code::Here(module), origin: Origin::Linked })
     }
 
     /// A policy that is linked into the program; `module` is what its crate's `interlock_policy()` returns.
@@ -76,7 +132,7 @@ impl PolicyLibrary {
             .map_err(LoadFault::from)
             .and_then(|manifest| Facts::check(manifest, None, options))
             .map_err(|fault| LoadError { file: Path::new("(linked)").to_owned(), fault })?;
-        Ok(Self { facts: Arc::new(facts), module, origin: Origin::Linked })
+        Ok(Self { facts: Arc::new(facts), code: Code::Here(module), origin: Origin::Linked })
     }
 
     /// The linked `serialized-fallback`: what the engine stands on when everything else fails.
@@ -85,21 +141,29 @@ impl PolicyLibrary {
         Self::linked(module, &OptionsText::default()).expect("the linked fallback is good")
     }
 
-    /// Makes an instance, for one device.
+    /// Makes an instance, for one device. With isolation this starts its process.
     ///
     /// # Errors
-    /// [`LoadFault::Create`]: the policy refuses its options or panics.
+    /// [`LoadFault::Create`]: the policy refuses its options or panics. With isolation also what [`PolicyLibrary::open`]
+    /// would have found, and [`LoadFault::NoProcess`] to [`LoadFault::EndedAtStart`].
     pub fn instantiate(&self) -> Result<LoadedPolicy, LoadError> {
-        let made = self.module.create()(self.facts.options.as_str().into());
-        let fault = match made {
+        let made = match &self.code {
+            Code::Here(module) => self.make(*module),
+            Code::Apart(image) => IsolatedPolicy::start(image, self.name(), &self.facts.options)
+                .map(|policy| LoadedPolicy::apart(policy, self)),
+        };
+        made.map_err(|fault| LoadError { file: self.file().to_owned(), fault })
+    }
+
+    fn make(&self, module: PolicyModuleRef) -> Result<LoadedPolicy, LoadFault> {
+        match module.create()(self.facts.options.as_str().into()) {
             RResult::ROk(instance) if !instance.0.is_null() => {
                 // SAFETY: `create` of the same module has just made the instance, and nobody else has it.
-                return Ok(unsafe { LoadedPolicy::new(instance, self) });
+                Ok(unsafe { LoadedPolicy::here(instance, module.table(), self) })
             }
-            RResult::ROk(_) => LoadFault::Create { reason: "it made a null instance".to_owned() },
-            RResult::RErr(reason) => LoadFault::Create { reason: reason.into_string() },
-        };
-        Err(LoadError { file: self.file().to_owned(), fault })
+            RResult::ROk(_) => Err(LoadFault::Create { reason: "it made a null instance".to_owned() }),
+            RResult::RErr(reason) => Err(LoadFault::Create { reason: reason.into_string() }),
+        }
     }
 
     /// The policy's name.
@@ -122,8 +186,12 @@ impl PolicyLibrary {
         &self.origin
     }
 
-    pub(super) fn module(&self) -> PolicyModuleRef {
-        self.module
+    /// Where its instances run.
+    pub fn isolation(&self) -> Isolation {
+        match &self.code {
+            Code::Here(_) => Isolation::InProcess,
+            Code::Apart(image) => image.settings.isolation(),
+        }
     }
 
     fn file(&self) -> &Path {
@@ -139,6 +207,7 @@ impl std::fmt::Debug for PolicyLibrary {
         f.debug_struct("PolicyLibrary")
             .field("name", &self.name())
             .field("origin", &self.origin)
+            .field("isolation", &self.isolation())
             .finish_non_exhaustive()
     }
 }
@@ -147,16 +216,15 @@ impl std::fmt::Debug for PolicyLibrary {
 ///
 /// `RootModule::load_from_*` is not used: it keeps one module for each type and process, so that a second library would
 /// get the first one's.
-fn module_of(resident: &Resident, verified: &Verified) -> Result<PolicyModuleRef, LoadFault> {
-    let symbol = &verified.facts.manifest.entry;
+fn module_of(library: &Library, entry: &str, manifest: &[u8]) -> Result<PolicyModuleRef, LoadFault> {
     // SAFETY: the symbol is a header of abi_stable's in every library with a manifest section that
     // `export_policy!` made. `AbiHeaderRef` is a pointer to the magic string that `upgrade` compares first.
-    let header = unsafe { resident.library.get::<AbiHeaderRef>(symbol) }
-        .map_err(|_| LoadFault::NoEntry { symbol: symbol.clone() })?;
+    let header = unsafe { library.get::<AbiHeaderRef>(entry) }
+        .map_err(|_| LoadFault::NoEntry { symbol: entry.to_owned() })?;
     let incompatible = |error: abi_stable::library::LibraryError| LoadFault::Incompatible(error.to_string());
     let header = header.upgrade().map_err(incompatible)?;
     let module = header.init_root_module::<PolicyModuleRef>().map_err(incompatible)?;
-    if module.manifest()().as_str().as_bytes() != inspect::section_of(&verified.bytes)? {
+    if module.manifest()().as_str().as_bytes() != manifest {
         return Err(LoadFault::ManifestDiffers);
     }
     Ok(module)

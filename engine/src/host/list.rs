@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use interlock_policy_api::ManifestDoc;
 use serde::Serialize;
 
-use super::{Config, FALLBACK, PolicyConfig, PolicyLibrary, Sha256, Verified};
+use super::{Config, FALLBACK, Isolation, PolicyConfig, PolicyLibrary, Sha256, Verified};
 
 /// A policy as `policy list` shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -16,6 +16,8 @@ pub struct PolicyEntry {
     pub default: bool,
     /// Its library as configured; `None` for the linked policy.
     pub library: Option<PathBuf>,
+    /// Where it runs.
+    pub isolation: Isolation,
     /// Whether it could be loaded.
     pub status: PolicyStatus,
 }
@@ -54,6 +56,7 @@ pub fn list(config: &Config) -> Vec<PolicyEntry> {
             name: FALLBACK.to_owned(),
             default: config.policy == FALLBACK,
             library: None,
+            isolation: Isolation::InProcess,
             status: PolicyStatus::Ready { file: None, sha256: None, hooks, manifest },
         });
     }
@@ -74,6 +77,7 @@ fn configured(config: &Config, policy: &PolicyConfig) -> PolicyEntry {
         name: policy.name.clone(),
         default: config.policy == policy.name,
         library: Some(policy.library.clone()),
+        isolation: policy.isolation,
         status,
     }
 }

@@ -12,7 +12,7 @@ use super::elf::ElfError;
 use super::file::{FileError, LibraryFile};
 use super::manifest::{self, ManifestError};
 use super::{Config, OptionsError, OptionsText, PolicyConfig, Sha256, inspect, library_places};
-use crate::interlock::{LockTable, LockTableError};
+use crate::interlock::{LockTable, LockTableError, PolicyEnd};
 
 /// Why a policy could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -100,6 +100,43 @@ pub enum LoadFault {
     Create {
         /// What the policy said.
         reason: String,
+    },
+    /// It runs in a process of its own, and there is no program for that.
+    #[error(
+        "runs in a process of its own (isolation), which this program does not offer; name an `interlock` program \
+         by `policy_host` in plugins.ron"
+    )]
+    NoPolicyHost,
+    /// Its process could not be started.
+    #[error("its process could not be started ({program}): {error}")]
+    NoProcess {
+        /// The program.
+        program: String,
+        /// The system's word.
+        error: std::io::Error,
+    },
+    /// The program for its process belongs to another version of the engine.
+    #[error(
+        "{program} is of another version than this engine and cannot host its policies; install the same one"
+    )]
+    OtherVersion {
+        /// The program.
+        program: String,
+    },
+    /// The system does not let its process be confined.
+    #[error(
+        "its process cannot be confined here ({what}); allow seccomp filters to it, or write \
+         `isolation: UnfilteredProcess` to do without, after reading SECURITY.md"
+    )]
+    Unconfined {
+        /// What could not be had.
+        what: String,
+    },
+    /// Its process ended before the policy was ready.
+    #[error("while it was loaded, {end}")]
+    EndedAtStart {
+        /// How.
+        end: PolicyEnd,
     },
 }
 

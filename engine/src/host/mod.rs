@@ -11,6 +11,7 @@
 //! | `library` | from a loaded library to its root module: [`PolicyLibrary`] |
 //! | `core_library` | the same care for the library of a proving core |
 //! | `policy` | an instance in its seat: [`LoadedPolicy`] |
+//! | [`isolation`] | the same in a process of its own |
 //!
 //! ```
 //! use interlock_engine::host::{Config, PolicyLibrary};
@@ -29,6 +30,7 @@ mod elf;
 mod file;
 mod find;
 mod inspect;
+pub mod isolation;
 mod library;
 mod list;
 mod load;
@@ -47,6 +49,7 @@ pub use elf::ElfError;
 pub use file::{FileError, MAX_LIBRARY_BYTES};
 pub use find::{CONFIG_FILE, find_config, library_places};
 pub use inspect::{Inspection, inspect};
+pub use isolation::{Isolation, ProcessSettings};
 pub use library::{Origin, PolicyLibrary};
 pub use list::{PolicyEntry, PolicyStatus, list};
 pub use load::{LoadError, LoadFault, Verified};

@@ -53,11 +53,20 @@ pub(super) fn load(verified: &Verified) -> Result<Arc<Resident>, LoadFault> {
     let path = format!("/proc/{}/fd/{}", std::process::id(), copy.as_raw_fd());
     // SAFETY: runs the library's constructors. That is what loading a policy means; the file was checked
     // to be what the operator named, and policies in the process are trusted code.
-    let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }
-        .map_err(|error| LoadFault::Linker(error.to_string()))?;
+    let library = unsafe { link(path.as_ref()) }?;
     let resident = Arc::new(Resident { sha256: verified.sha256, library, _copy: copy });
     residents.push(Arc::clone(&resident));
     Ok(resident)
+}
+
+/// Has the dynamic linker load a library.
+///
+/// # Safety
+/// Runs the library's constructors: the caller trusts it, or what it runs in.
+pub(super) unsafe fn link(path: &Path) -> Result<Library, LoadFault> {
+    // SAFETY: the caller's.
+    unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }
+        .map_err(|error| LoadFault::Linker(error.to_string()))
 }
 
 /// Puts checked bytes where the dynamic linker can load them from and nobody can change them. The path is good
@@ -71,7 +80,7 @@ pub(super) fn image(file: &Path, bytes: &[u8]) -> std::io::Result<PathBuf> {
 }
 
 /// A memory file with these bytes that nobody can change any more.
-fn sealed_copy(file: &Path, bytes: &[u8]) -> std::io::Result<File> {
+pub(super) fn sealed_copy(file: &Path, bytes: &[u8]) -> std::io::Result<File> {
     // The kernel takes at most 249 bytes for a name.
     let name: String = file.file_name().unwrap_or_default().to_string_lossy().chars().take(60).collect();
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;

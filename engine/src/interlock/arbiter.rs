@@ -7,8 +7,10 @@ use interlock_policy_api::{DeviceView, Observation, ObservationKind, Stage, Wake
 use super::holdings::Holdings;
 use super::lock_table::LockSet;
 use super::task::{Place, Task, Waiter};
-use super::{Command, Counters, Event, EventError, LockTable, Outcome, PolicyPort, Quarantine, Refusal};
-use super::{TaskId, TaskSpec};
+use super::{
+    Command, Counters, Event, EventError, LockTable, Outcome, PolicyFault, PolicyPort, Quarantine, Refusal,
+    TaskId, TaskSpec,
+};
 
 /// When a policy is taken out of the seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -310,6 +312,19 @@ impl Turn<'_> {
         }
     }
 
+    /// What a fault counts as. A policy whose process is gone is out of the seat at once instead, whatever the limit of
+    /// refusals.
+    pub fn refusal_of(&mut self, fault: PolicyFault) -> Option<Refusal> {
+        match fault {
+            PolicyFault::Panicked => Some(Refusal::Panicked),
+            PolicyFault::Unreachable => Some(Refusal::Unreachable),
+            PolicyFault::Ended(end) => {
+                self.quarantine(Quarantine::Ended(end));
+                None
+            }
+        }
+    }
+
     pub fn happened(&mut self, what: WakeSet) {
         self.occurred = self.occurred.with(what);
     }
@@ -365,9 +380,10 @@ impl Turn<'_> {
         match self.policy.observe(&observation) {
             Ok(()) => self.arbiter.observe_faults_in_row = 0,
             Err(fault) => {
-                let refusal = Refusal::from(fault);
-                self.arbiter.observe_faults_in_row += 1;
-                self.count_refusal(id, stage, refusal, self.arbiter.observe_faults_in_row);
+                if let Some(refusal) = self.refusal_of(fault) {
+                    self.arbiter.observe_faults_in_row += 1;
+                    self.count_refusal(id, stage, refusal, self.arbiter.observe_faults_in_row);
+                }
             }
         }
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use interlock_policy_api::Stage;
 
-use super::LockTable;
+use super::{LockTable, PolicyEnd};
 
 /// A task, unique in the life of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -177,6 +177,8 @@ pub enum Quarantine {
         /// For how long.
         idle_ns: u64,
     },
+    /// Its process is gone.
+    Ended(PolicyEnd),
 }
 
 impl fmt::Display for Quarantine {
@@ -188,6 +190,7 @@ impl fmt::Display for Quarantine {
             Self::Stalled { idle_ns } => {
                 write!(f, "it let nobody in for {} ms while the device stood idle", idle_ns / 1_000_000)
             }
+            Self::Ended(end) => end.fmt(f),
         }
     }
 }

@@ -16,21 +16,12 @@ use super::arbiter::{Phase, Turn};
 use super::holdings::Holdings;
 use super::task::{Answer, Place, Task, Waiter};
 use super::verdict::{self, Decision};
-use super::{Command, PolicyFault, Refusal, TaskId};
+use super::{Command, Refusal, TaskId};
 
 /// Nanoseconds until a waiter is asked about again after a first refused verdict.
 const FIRST_BACKOFF_NS: u64 = 1_000_000;
 /// The most nanoseconds between two questions about a waiter with refused verdicts.
 const LONGEST_BACKOFF_NS: u64 = 100_000_000;
-
-impl From<PolicyFault> for Refusal {
-    fn from(fault: PolicyFault) -> Refusal {
-        match fault {
-            PolicyFault::Panicked => Refusal::Panicked,
-            PolicyFault::Unreachable => Refusal::Unreachable,
-        }
-    }
-}
 
 impl Turn<'_> {
     /// Asks the policy about everybody who is due, until nobody is.
@@ -91,9 +82,11 @@ impl Turn<'_> {
                 rank
             }
             Err(fault) => {
-                self.arbiter.rank_faults_in_row += 1;
-                let in_row = self.arbiter.rank_faults_in_row;
-                self.count_refusal(id, request.gate, fault.into(), in_row);
+                if let Some(refusal) = self.refusal_of(fault) {
+                    self.arbiter.rank_faults_in_row += 1;
+                    let in_row = self.arbiter.rank_faults_in_row;
+                    self.count_refusal(id, request.gate, refusal, in_row);
+                }
                 by_priority
             }
         }
@@ -104,10 +97,16 @@ impl Turn<'_> {
         let Some(request) = self.request(id, holdings) else { return false };
         let now_ns = self.arbiter.now_ns;
         let answer = self.policy.decide(&request, &holdings.view(&self.arbiter.config, now_ns));
-        let Some(task) = self.arbiter.tasks.get(&id) else { return false };
-        let decision = answer.map_err(Refusal::from).and_then(|verdict| {
-            verdict::check(&verdict, task, request.gate, &self.arbiter.table, holdings, now_ns)
-        });
+        let decision = match answer {
+            Ok(verdict) => {
+                let Some(task) = self.arbiter.tasks.get(&id) else { return false };
+                verdict::check(&verdict, task, request.gate, &self.arbiter.table, holdings, now_ns)
+            }
+            Err(fault) => match self.refusal_of(fault) {
+                Some(refusal) => Err(refusal),
+                None => return false,
+            },
+        };
         match decision {
             Ok(Decision::Enter { reserve_bytes }) => self.enter(id, request.gate, reserve_bytes),
             Ok(Decision::Skip) => self.skip(id),

@@ -31,5 +31,5 @@ pub use arbiter::{Arbiter, ArbiterConfig, Limits, Phase};
 pub use counters::Counters;
 pub use event::{Command, Event, EventError, Outcome, Quarantine, Refusal, TaskId, TaskSpec};
 pub use lock_table::{LockSpec, LockTable, LockTableError, MAX_LOCKS};
-pub use port::{PolicyFault, PolicyPort};
+pub use port::{PolicyEnd, PolicyFault, PolicyPort};
 pub use snapshot::{LastVerdict, LockState, RunningTask, Snapshot, WaitingTask};

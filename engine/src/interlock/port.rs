@@ -1,5 +1,7 @@
 //! The arbiter's side of the policy: what it asks.
 
+use std::fmt;
+
 use interlock_policy_api::{Observation, Request, Verdict, View};
 
 /// Why a policy gave no answer.
@@ -9,6 +11,67 @@ pub enum PolicyFault {
     Panicked,
     /// It could not be asked at all.
     Unreachable,
+    /// Its process is gone, and so it will never answer again: the arbiter quarantines it at once.
+    Ended(PolicyEnd),
+}
+
+/// How the process of a policy ended. A policy in the engine's own process has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PolicyEnd {
+    /// A signal that the host did not send: a crash, or a system call that is not allowed.
+    Signal {
+        /// Its number.
+        signal: i32,
+    },
+    /// It left by itself.
+    Exited {
+        /// Its exit code.
+        code: i32,
+    },
+    /// It did not answer in time; the host killed it.
+    Silent {
+        /// How long the host waited, in milliseconds.
+        budget_ms: u64,
+    },
+    /// What it wrote into its channel can come from no policy; the host killed it.
+    Rubbish,
+    /// It is gone, and the system does not say how.
+    Lost,
+}
+
+impl fmt::Display for PolicyEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Signal { signal } => {
+                write!(f, "its process crashed with signal {signal}")?;
+                signal_name(signal).map_or(Ok(()), |name| write!(f, " ({name})"))
+            }
+            Self::Exited { code } => write!(f, "its process exited with code {code}"),
+            Self::Silent { budget_ms } => {
+                write!(f, "it did not answer in {budget_ms} ms, and its process was killed")
+            }
+            Self::Rubbish => f.write_str("it wrote rubbish into its channel, and its process was killed"),
+            Self::Lost => f.write_str("its process is gone"),
+        }
+    }
+}
+
+/// The names of the signals that policies die of, with what they mean here. The numbers are those of every Linux
+/// that the engine runs on.
+fn signal_name(signal: i32) -> Option<&'static str> {
+    Some(match signal {
+        4 => "SIGILL",
+        6 => "SIGABRT: an abort, or no memory within its limit",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL, from outside the engine",
+        11 => "SIGSEGV",
+        24 => "SIGXCPU",
+        25 => "SIGXFSZ",
+        31 => "SIGSYS: it made a system call that policies may not make",
+        _ => return None,
+    })
 }
 
 /// A policy as the arbiter sees it: a loaded library, a linked one, or a script in a test.

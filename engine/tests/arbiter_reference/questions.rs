@@ -1,6 +1,6 @@
 //! The policy: whether a question is the right one, what is answered, what must come of it.
 
-use interlock_engine::interlock::{Command, PolicyFault, PolicyPort, Quarantine, Refusal, TaskId};
+use interlock_engine::interlock::{Command, PolicyEnd, PolicyFault, PolicyPort, Quarantine, Refusal, TaskId};
 use interlock_policy_api::{
     Observation, ObservationKind as Kind, Request, RequestFlags, Stage, Verdict, VerdictKind, View, WakeSet,
 };
@@ -92,6 +92,7 @@ impl Reference {
             20 => Verdict { kind: VerdictKind(u32::from(seed)), ..Verdict::enter(request.need_bytes) },
             21 => return Err(PolicyFault::Panicked),
             22 => return Err(PolicyFault::Unreachable),
+            23 if seed > 200 => return Err(PolicyFault::Ended(PolicyEnd::Rubbish)),
             _ => Verdict::enter(request.need_bytes + rest / 2),
         })
     }
@@ -102,6 +103,7 @@ impl Reference {
         let refusal = match answer {
             Err(PolicyFault::Panicked) => Refusal::Panicked,
             Err(PolicyFault::Unreachable) => Refusal::Unreachable,
+            Err(PolicyFault::Ended(end)) => return self.quarantine(Quarantine::Ended(end)),
             Ok(verdict) => match verdict.kind.0 {
                 1 => match self.fault_of_enter(id, gate, verdict.reserve_bytes) {
                     None => return self.enter(id, gate, verdict.reserve_bytes),
