@@ -200,6 +200,8 @@ impl Gpu {
     pub fn open(ordinal: u32, options: &OpenOptions, notices: Arc<Notices>) -> Result<Self, Fault> {
         let device = find_device(ordinal)?;
         let context = CudaContext::new(device).context("make a context")?;
+        // cust enters it, but does not look whether it could.
+        CurrentContext::set_current(&context).context("enter the context")?;
         context.set_flags(ContextFlags::SCHED_BLOCKING_SYNC).context("configure the context")?;
         let modules = Modules::load()?;
         let kernels = Kernels::of(&modules)?;
@@ -216,11 +218,13 @@ impl Gpu {
         let stream = Stream::new(StreamFlags::NON_BLOCKING, None).context("make a stream")?;
         opened.record(&stream).context("record an event")?;
         stream.synchronize().context("open the device")?;
+        let name = device.name().context("ask for the device's name")?;
+        // Last: nothing that follows may fail, or it would not be freed.
         let base = driver::allocate(keys.capacity() + tasks.capacity(), "keys and tasks")?;
         Ok(Self {
             kernels,
             multiprocessors: multiprocessors as u64,
-            name: device.name().context("ask for the device's name")?,
+            name,
             measure: options.measure_steps,
             keys_capacity: keys.capacity(),
             keys: Mutex::new(keys),
