@@ -32,7 +32,9 @@ pub fn cores(config: &Config) -> Result<Cores, CliError> {
                 tracing::warn!("{error}; the CPU core stands in");
                 Ok(Cores { main: cpu_core(None, 0)?, fallback: None })
             }
-            Err(error) => Err(CliError::new(Exit::Config, error)),
+            Err(error) => Err(CliError::new(Exit::Config, error).with_help(
+                "`core: Cuda(...)` in plugins.ron names the library, the devices and their limits.",
+            )),
         },
     }
 }

@@ -119,9 +119,8 @@ impl LoadedCore {
     ) -> Result<Self, LoadCoreError> {
         let failed = |fault| LoadCoreError { file: file.to_owned(), fault };
         let header = lib_header_from_path(image).map_err(|error| failed(open_fault(&error)))?;
-        let module = header
-            .init_root_module::<CoreModuleRef>()
-            .map_err(|error| failed(LoadCoreFault::Incompatible(error.to_string())))?;
+        let module =
+            header.init_root_module::<CoreModuleRef>().map_err(|error| failed(incompatible(&error)))?;
         let handle = match module.open()(options) {
             RResult::ROk(handle) => handle,
             RResult::RErr(fault) => {
@@ -185,8 +184,28 @@ fn open_fault(error: &LibraryError) -> LoadCoreFault {
             let text = if text.is_empty() { err.to_string() } else { text };
             if text.contains(DRIVER) { LoadCoreFault::NoDriver } else { LoadCoreFault::Linker(text) }
         }
-        other => LoadCoreFault::Incompatible(other.to_string()),
+        other => incompatible(other),
     }
+}
+
+/// In a sentence: abi_stable's own text on a layout runs over pages.
+fn incompatible(error: &LibraryError) -> LoadCoreFault {
+    tracing::debug!("{error}");
+    LoadCoreFault::Incompatible(match error {
+        LibraryError::GetSymbolError { symbol, .. } => {
+            format!("it has no symbol {}", String::from_utf8_lossy(symbol).trim_end_matches('\0'))
+        }
+        LibraryError::IncompatibleVersionNumber { expected_version, actual_version, .. } => {
+            format!("its version is {actual_version}, the engine's {expected_version}")
+        }
+        LibraryError::AbiInstability(_) => "its functions or records have another layout".to_owned(),
+        LibraryError::InvalidAbiHeader(_) | LibraryError::InvalidCAbi { .. } => {
+            "it was built with another abi_stable or another compiler".to_owned()
+        }
+        other => {
+            other.to_string().lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("").to_owned()
+        }
+    })
 }
 
 impl Core for LoadedCore {
