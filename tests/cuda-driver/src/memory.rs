@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-/// The driver's allocations are aligned to this.
-const ALIGNMENT: usize = 512;
+/// Allocations are whole pages, so that none shares a page with memory that is registered.
+const PAGE: usize = 4096;
 
 /// Memory by its address.
 #[derive(Default)]
@@ -12,8 +12,8 @@ pub struct Memory(HashMap<usize, Vec<u64>>);
 impl Memory {
     /// Memory of `bytes` bytes, zeroed: the system gives pages when they are touched.
     pub fn allocate(&mut self, bytes: usize) -> usize {
-        let memory = vec![0_u64; (bytes + ALIGNMENT).div_ceil(8)];
-        let address = (memory.as_ptr() as usize).next_multiple_of(ALIGNMENT);
+        let memory = vec![0_u64; (bytes.next_multiple_of(PAGE) + PAGE) / 8];
+        let address = (memory.as_ptr() as usize).next_multiple_of(PAGE);
         self.0.insert(address, memory);
         address
     }
