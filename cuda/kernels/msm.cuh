@@ -10,8 +10,8 @@ static const uint32_t NO_BUCKET = 0xffffffff;
 // The fewest entries worth a thread of their own.
 static const uint32_t LEAST_RUN = 8;
 
-// Parts that one thread of `merge` takes.
-static const uint32_t MERGE_RUN = 4;
+// Buckets that one thread of `weigh` takes.
+static const uint32_t WEIGH_RUN = 8;
 
 template<class point_t>
 struct msm_t {
@@ -85,123 +85,121 @@ struct msm_t {
     }
 
     // The kernels below have one place each where points are added: the code for it is long, and takes long to
-    // compile.
+    // compile. Blocks have 128 lanes, and room in shared memory for a point of each.
 
-    // Adds up neighbouring parts of the same bucket. A bucket's first thread adds to the bucket, the
-    // others pass their part on to the next level.
+    static __device__ __forceinline__ point_m* tile()
+    {
+        extern __shared__ __align__(16) unsigned char shared[];
+        return reinterpret_cast<point_m*>(shared);
+    }
+
+    // Adds up neighbouring parts of the same bucket, a block of parts at a time. A bucket's first part is
+    // added to the bucket; what a block holds of a bucket whose first part comes in an earlier block is passed on to
+    // the next level.
     static __device__ void merge(point_m* sums, point_m* next_parts, uint32_t* next_buckets,
                                  const point_m* parts, const uint32_t* part_buckets, uint32_t count)
     {
-        const uint32_t self = thread();
-        const uint32_t begin = self * MERGE_RUN;
-        if (begin >= count)
-            return;
-        const uint32_t end = min(begin + MERGE_RUN, count);
-        uint32_t bucket = NO_BUCKET, passed_on = NO_BUCKET;
-        bool owner = false;
-        point_t sum;
-        sum.inf();
-        #pragma unroll 1
-        for (uint32_t i = begin; i <= end; i++) {
-            uint32_t here = i < end ? part_buckets[i] : NO_BUCKET;
-            if (here != bucket) {
-                if (bucket != NO_BUCKET) {
-                    (owner ? sums[bucket] : next_parts[self]) = sum;
-                    if (!owner)
-                        passed_on = bucket;
-                }
-                bucket = here;
-                owner = i != begin || i == 0 || part_buckets[i - 1] != here;
-                if (here != NO_BUCKET && owner)
-                    sum = sums[bucket];
-                else
-                    sum.inf();
-            }
-            if (here != NO_BUCKET) {
-                point_t part = parts[i];
-                sum.add(part);
-            }
-        }
-        next_buckets[self] = passed_on;
-    }
-
-    // totals[t] = the sum of (j + 1) * sums[j] over `run` buckets j of one window, j counted in the window.
-    // With `starts`, a bucket without entries counts as empty whatever is in its place.
-    //
-    // With `first` the window's number of the run's first bucket, S the sum of the run's buckets and W the sum
-    // of their sums from the top: totals = W + first * S, the product by doubling and adding.
-    static __device__ void weigh(point_m* totals, const point_m* sums, const uint32_t* starts,
-                                 uint32_t window_buckets, uint32_t run, uint32_t buckets)
-    {
-        enum { BUCKET, SUM, WEIGHED, PRODUCT };
-        const uint32_t self = thread();
-        if (self >= buckets / run)
-            return;
-        const uint32_t first = self * run, factor = first & (window_buckets - 1);
-        const uint32_t bits = factor == 0 ? 0 : 32 - __clz(factor);
-        point_t points[4];
-        for (uint32_t i = 0; i < 4; i++)
-            points[i].inf();
-        const uint32_t summed = 2 * run, multiplied = summed + 2 * bits;
-        #pragma unroll 1
-        for (uint32_t step = 0; step <= multiplied; step++) {
-            uint32_t to, from;
-            if (step < summed) {
-                uint32_t bucket = first + run - 1 - step / 2;
-                to = step % 2 == 0 ? SUM : WEIGHED;
-                from = step % 2 == 0 ? BUCKET : SUM;
-                if (step % 2 == 0) {
-                    if (starts != nullptr && starts[bucket] == starts[bucket + 1])
-                        continue;
-                    points[BUCKET] = sums[bucket];
-                }
-            } else if (step < multiplied) {
-                uint32_t bit = bits - 1 - (step - summed) / 2;
-                to = PRODUCT;
-                from = step % 2 == 0 ? PRODUCT : SUM;
-                if (step % 2 == 1 && ((factor >> bit) & 1) == 0)
-                    continue;
-            } else {
-                to = WEIGHED;
-                from = PRODUCT;
-            }
-            point_t left = points[to], right = points[from];
-            left.add(right);
-            points[to] = left;
-        }
-        totals[self] = points[WEIGHED];
-    }
-
-    // results[block] = the sum of `count` totals. Blocks have a power of two of threads.
-    static __device__ void sum(point_m* results, const point_m* totals, uint32_t count)
-    {
-        extern __shared__ __align__(16) unsigned char shared[];
-        point_m* tile = reinterpret_cast<point_m*>(shared);
+        __shared__ uint32_t buckets[128];
         const uint32_t self = threadIdx.x / point_t::degree, width = blockDim.x / point_t::degree;
-        const point_m* mine = totals + (size_t)blockIdx.x * count;
+        const uint32_t i = blockIdx.x * width + self;
+        const uint32_t bucket = i < count ? part_buckets[i] : NO_BUCKET;
+        buckets[self] = bucket;
+        __syncthreads();
+        const bool first = bucket != NO_BUCKET && (self == 0 || buckets[self - 1] != bucket);
+        const bool passed_on = first && self == 0 && i != 0 && part_buckets[i - 1] == bucket;
+        point_t sum;
+        if (bucket != NO_BUCKET)
+            sum = parts[i];
+        else
+            sum.inf();
+        // After each step a part holds the sum of twice as many parts of its bucket.
+        bool done = false;
+        #pragma unroll 1
+        for (uint32_t distance = 1; !done; distance *= 2) {
+            tile()[self] = sum;
+            bool more = bucket != NO_BUCKET && self + distance < width && buckets[self + distance] == bucket;
+            done = !__syncthreads_or(more);
+            point_t next;
+            next.inf();
+            if (more)
+                next = tile()[self + distance];
+            else if (done && first && !passed_on)
+                next = sums[bucket];
+            sum.add(next);
+            __syncthreads();
+        }
+        if (passed_on)
+            next_parts[blockIdx.x] = sum;
+        else if (first)
+            sums[bucket] = sum;
+        if (self == 0)
+            next_buckets[blockIdx.x] = passed_on ? bucket : NO_BUCKET;
+    }
+
+    // The sum of a block's points, in its first one. Threads give what `take(i)` returns for i = 0, 1, ... below
+    // `count`, and then what the others gave.
+    template<class take_t>
+    static __device__ point_t block_sum(uint32_t count, take_t take)
+    {
+        const uint32_t self = threadIdx.x / point_t::degree;
         point_t sum;
         sum.inf();
-        uint32_t i = self, half = width;
+        uint32_t i = 0, half = blockDim.x / point_t::degree;
         #pragma unroll 1
         while (true) {
             point_t next;
             next.inf();
-            if (i - self < count) { // the same for all threads
-                if (i < count)
-                    next = mine[i];
-                i += width;
+            if (i < count) { // the same for all threads
+                take(i++, next);
             } else if (half > 1) {
-                tile[self] = sum;
+                tile()[self] = sum;
                 __syncthreads();
                 half /= 2;
                 if (self < half)
-                    next = tile[self + half];
+                    next = tile()[self + half];
                 __syncthreads();
             } else {
                 break;
             }
             sum.add(next);
         }
+        return sum;
+    }
+
+    // For each set of 2^(bits - 1) buckets, whose weights are 1, 2, ..., and each bit of a weight: the sum of the
+    // buckets whose weight has the bit, cut into `slices`. The weighted sum of a set is that of these sums, each times
+    // two to the power of its bit. With `starts`, a bucket without entries counts as empty whatever is in its place.
+    static __device__ void weigh(point_m* sums_of_bits, const point_m* sums, const uint32_t* starts,
+                                 uint32_t bits, uint32_t slices)
+    {
+        const uint32_t self = threadIdx.x / point_t::degree, width = blockDim.x / point_t::degree;
+        const uint32_t slice = blockIdx.x % slices, bit = blockIdx.x / slices % bits;
+        const uint32_t first_bucket = blockIdx.x / slices / bits << (bits - 1);
+        // Only the last weight has the highest bit.
+        const uint32_t weights = bit == bits - 1 ? 1 : 1u << (bits - 2);
+        point_t sum = block_sum(WEIGH_RUN, [&](uint32_t i, point_t& next) {
+            uint32_t rest = (slice * WEIGH_RUN + i) * width + self;
+            if (rest >= weights)
+                return;
+            uint32_t weight = (rest >> bit << (bit + 1)) | 1u << bit | (rest & ((1u << bit) - 1));
+            uint32_t bucket = first_bucket + weight - 1;
+            if (starts == nullptr || starts[bucket] != starts[bucket + 1])
+                next = sums[bucket];
+        });
+        if (self == 0)
+            sums_of_bits[blockIdx.x] = sum;
+    }
+
+    // results[block] = the sum of `count` points.
+    static __device__ void sum(point_m* results, const point_m* points, uint32_t count)
+    {
+        const uint32_t self = threadIdx.x / point_t::degree, width = blockDim.x / point_t::degree;
+        const point_m* mine = points + (size_t)blockIdx.x * count;
+        point_t sum = block_sum((count + width - 1) / width, [&](uint32_t i, point_t& next) {
+            uint32_t index = i * width + self;
+            if (index < count)
+                next = mine[index];
+        });
         if (self == 0)
             results[blockIdx.x] = sum;
     }
@@ -219,9 +217,9 @@ struct msm_t {
           const uint32_t* part_buckets, uint32_t count)                                                      \
     {   msm::merge(sums, next_parts, next_buckets, parts, part_buckets, count);   }                          \
     extern "C" __global__ void __launch_bounds__(128)                                                        \
-    weigh(msm::point_m* totals, const msm::point_m* sums, const uint32_t* starts, uint32_t window_buckets,    \
-          uint32_t run, uint32_t buckets)                                                                    \
-    {   msm::weigh(totals, sums, starts, window_buckets, run, buckets);   }                                  \
+    weigh(msm::point_m* sums_of_bits, const msm::point_m* sums, const uint32_t* starts, uint32_t bits,        \
+          uint32_t slices)                                                                                   \
+    {   msm::weigh(sums_of_bits, sums, starts, bits, slices);   }                                            \
     extern "C" __global__ void __launch_bounds__(128)                                                        \
-    sum(msm::point_m* results, const msm::point_m* totals, uint32_t count)                                   \
-    {   msm::sum(results, totals, count);   }
+    sum(msm::point_m* results, const msm::point_m* points, uint32_t count)                                   \
+    {   msm::sum(results, points, count);   }

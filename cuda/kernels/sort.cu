@@ -28,6 +28,18 @@ __device__ __forceinline__ uint32_t bucket_of(const digits_t& d, uint32_t window
 // The scalar of one point plus the constant, shifted so that the next window is at the bottom.
 struct digit_stream_t {
     uint32_t limbs[9];
+    bool narrow; // the scalar is 0 or 1
+
+    __device__ __forceinline__ digit_stream_t() : narrow(true) {}
+
+    // The windows in which a lane of this warp can have a digit other than 0: a scalar 0 or 1 only has one in
+    // window 0.
+    __device__ __forceinline__ uint32_t windows(const digits_t& d) const
+    {
+        if (__any_sync(0xffffffff, !narrow))
+            return d.windows;
+        return d.first_window == 0 ? 1 : 0;
+    }
 
     __device__ __forceinline__ void shift_right(uint32_t bits)
     {
@@ -43,6 +55,7 @@ struct digit_stream_t {
         const uint4* scalar = reinterpret_cast<const uint4*>(d.scalars) + 2 * (size_t)index;
         uint4 low = scalar[0], high = scalar[1];
         uint32_t value[9] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w, 0};
+        narrow = (low.y | low.z | low.w | high.x | high.y | high.z | high.w) == 0 && low.x <= 1;
         uint64_t carry = 0;
         for (int i = 0; i < 9; i++) {
             carry += (uint64_t)value[i] + d.offset[i];
@@ -89,7 +102,8 @@ count_digits(uint32_t* counts, digits_t d)
     digit_stream_t stream;
     if (point < d.points)
         stream.load(d, point);
-    for (uint32_t window = 0; window < d.windows; window++) {
+    const uint32_t windows = stream.windows(d);
+    for (uint32_t window = 0; window < windows; window++) {
         uint32_t key = NO_KEY;
         if (point < d.points) {
             int32_t digit = stream.next(d.bits);
@@ -111,7 +125,8 @@ place_digits(uint32_t* entries, uint32_t* counts, const uint32_t* starts, digits
     digit_stream_t stream;
     if (point < d.points)
         stream.load(d, point);
-    for (uint32_t window = 0; window < d.windows; window++) {
+    const uint32_t windows = stream.windows(d);
+    for (uint32_t window = 0; window < windows; window++) {
         uint32_t key = NO_KEY, sign = 0;
         if (point < d.points) {
             int32_t digit = stream.next(d.bits);

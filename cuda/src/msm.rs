@@ -1,8 +1,8 @@
 //! Multi-scalar multiplication on the card: Pippenger's buckets, a few windows at a time.
 //!
 //! For each pass: for each chunk of points, count the digits, place the points in their buckets' runs and add up each
-//! bucket; then weigh the buckets and add up each window. The points of a key that is on the device are one chunk. The
-//! host only sees the sums of windows ([`crate::sums`]).
+//! bucket; then add up, for each bit, the buckets whose weight has it. The points of a key that is on the device are one
+//! chunk. The host only sees the sums for bits ([`crate::sums`]).
 
 use cust::stream::Stream;
 use cust::sys::CUdeviceptr;
@@ -13,9 +13,7 @@ use crate::feed::Feed;
 use crate::gpu::{Gpu, MsmKernels};
 use crate::key::{Place, Points};
 use crate::launch;
-use crate::plan::{
-    Group, Layout, MERGE_RUN, Passes, SUM_BLOCK, Work, digit_offset, merge_levels, weigh_run, window_count,
-};
+use crate::plan::{Group, LANES, Layout, Passes, SUM_BLOCK, Work, digit_offset, merge_levels, window_count};
 
 /// Which scalar belongs to which point.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +48,7 @@ pub struct Msm<'a, 'b> {
     pub work: Work,
     /// Start and length of the workspace.
     pub workspace: (CUdeviceptr, u64),
-    /// Where the sums of windows go.
+    /// Where the sums for bits go.
     pub results: CUdeviceptr,
 }
 
@@ -70,17 +68,8 @@ struct DigitsArgument {
     offset: [u32; 9],
 }
 
-/// What is left for the host: `sum 2^(bits w) window_w` over that many windows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Windows {
-    /// Bits of a digit.
-    pub bits: u32,
-    /// Number of windows; 0 for an empty sum.
-    pub count: usize,
-}
-
-/// Lanes of a block of the kernels over points.
-const LANES: u64 = 128;
+/// How many points are left for the host, which makes `sum 2^i point_i` of them; none for an empty sum.
+pub type Leftover = usize;
 
 /// The windows of a pass and where everything is while they are summed.
 struct Pass {
@@ -104,9 +93,9 @@ impl Msm<'_, '_> {
     ///
     /// # Errors
     /// The workspace is too small, or the driver refuses a launch.
-    pub fn run(mut self) -> Result<Windows, Fault> {
+    pub fn run(mut self) -> Result<Leftover, Fault> {
         if self.points.count == 0 {
-            return Ok(Windows::default());
+            return Ok(0);
         }
         let bytes = self.workspace.1;
         let Some(passes) = self.work.choose(self.group, bytes) else {
@@ -126,13 +115,13 @@ impl Msm<'_, '_> {
                 self.clear(&pass)?;
             }
             self.fill(&pass, fresh)?;
-            self.weigh(&pass, fresh)?;
+            self.weigh(&pass, first, windows, fresh)?;
         }
-        Ok(Windows { bits: passes.bits, count: all as usize })
+        Ok(passes.bits as usize * all as usize)
     }
 
     /// All passes fill the same buckets, which are weighed once.
-    fn with_multiples(&mut self, passes: &Passes, all: u64) -> Result<Windows, Fault> {
+    fn with_multiples(&mut self, passes: &Passes, all: u64) -> Result<Leftover, Fault> {
         // Passes with the most entries have the layout of all.
         let at = self.work.layout(self.group, passes.bits, 0, passes.windows);
         let fresh = passes.windows == all;
@@ -144,9 +133,8 @@ impl Msm<'_, '_> {
             }
             self.fill(&pass, fresh)?;
         }
-        let sums = Pass { at, ..self.of_windows(passes.bits, 0, 1, 1) };
-        self.weigh(&sums, fresh)?;
-        Ok(Windows { bits: passes.bits, count: 1 })
+        self.weigh(&Pass { at, ..self.of_windows(passes.bits, 0, 1, 1) }, 0, 1, fresh)?;
+        Ok(passes.bits as usize)
     }
 
     /// A pass over some windows, with buckets for `sets` of them.
@@ -249,11 +237,11 @@ impl Msm<'_, '_> {
                 fresh
             )?;
         }
-        for level in merge_levels(runs).windows(2) {
-            let (count, next) = (level[0] as u32, level[0].div_ceil(MERGE_RUN));
+        for level in merge_levels(self.group, runs).windows(2) {
+            let (count, next) = (level[0] as u32, level[1]);
             let next_parts = parts + level[0] * self.group.point_bytes;
             let next_buckets = part_buckets + 4 * level[0];
-            let grid = ((next * self.group.lanes).div_ceil(LANES), LANES as u32, 0);
+            let grid = (next, LANES as u32, self.shared_bytes());
             // SAFETY: the parameters are those of `merge`; `Layout` has room for the parts of all levels.
             unsafe {
                 launch!(
@@ -273,32 +261,31 @@ impl Msm<'_, '_> {
         Ok(())
     }
 
-    fn weigh(&self, pass: &Pass, fresh: bool) -> Result<(), Fault> {
-        let &Pass { bits, first, windows, buckets, ref at } = pass;
+    /// Of a block of the kernels: room for its points.
+    fn shared_bytes(&self) -> u32 {
+        (self.group.block_points() * self.group.point_bytes) as u32
+    }
+
+    /// The sums of the buckets of `sets` windows from `first` on, for each bit of their weights, to the results.
+    fn weigh(&self, pass: &Pass, first: u64, sets: u64, fresh: bool) -> Result<(), Fault> {
+        let (bits, at) = (pass.bits, &pass.at);
         let (sums, weighed) = (self.at(at.sums), self.at(at.parts));
         // Where the buckets of the last chunk start says nothing of the others.
         let starts = if fresh { self.at(at.starts) } else { 0 };
-        let (window_buckets, run) = (1_u32 << (bits - 1), weigh_run(bits) as u32);
-        let threads = u64::from(buckets / run) * self.group.lanes;
-        let grid = (threads.div_ceil(LANES), LANES as u32, 0);
-        let results = self.results + first * self.group.point_bytes;
-        let count = window_buckets / run;
-        let shared = (LANES / self.group.lanes * self.group.point_bytes) as u32;
+        let slices = self.group.slices(bits);
+        let results = self.results + first * u64::from(bits) * self.group.point_bytes;
+        let blocks = sets * u64::from(bits);
+        let out = if slices == 1 { results } else { weighed };
+        let (grid, count) = ((blocks * slices, LANES as u32, self.shared_bytes()), slices as u32);
         // SAFETY: the parameters are those of `weigh` and `sum` in `kernels/msm.cuh`; the parts are merged, so that
-        // their place is free; the results have room for all windows.
+        // their place is free; the results have room for all bits of all windows.
         unsafe {
-            launch!(
-                self.kernels.weigh,
-                self.stream,
-                grid,
-                weighed,
-                sums,
-                starts,
-                window_buckets,
-                run,
-                buckets
-            )?;
-            launch!(self.kernels.sum, self.stream, (windows, LANES as u32, shared), results, weighed, count)
+            launch!(self.kernels.weigh, self.stream, grid, out, sums, starts, bits, count)?;
+            if slices == 1 {
+                return Ok(());
+            }
+            let grid = (blocks, LANES as u32, self.shared_bytes());
+            launch!(self.kernels.sum, self.stream, grid, results, weighed, count)
         }
     }
 }

@@ -1,4 +1,4 @@
-//! From the sums of single windows, as the card leaves them, to points.
+//! From the sums for single bits, as the card leaves them, to points.
 
 use blst::{
     blst_fp, blst_fp_mul, blst_fp2, blst_fp2_mul, blst_p1, blst_p1_add_or_double, blst_p1_affine,
@@ -53,18 +53,16 @@ impl G2Xyzz {
     }
 }
 
-/// `sum 2^(bits w) windows[w]`, in affine coordinates.
-pub fn combine_g1(windows: &[G1Xyzz], bits: u32) -> G1Limbs {
+/// `sum 2^i bits[i]`, in affine coordinates.
+pub fn combine_g1(bits: &[G1Xyzz]) -> G1Limbs {
     let mut sum = blst_p1::default();
-    for window in windows.iter().rev() {
-        for _ in 0..bits {
-            let same = sum;
-            // SAFETY: valid points; blst allows infinity.
-            unsafe { blst_p1_double(&mut sum, &same) };
-        }
+    for bit in bits.iter().rev() {
+        let same = sum;
+        // SAFETY: valid points; blst allows infinity.
+        unsafe { blst_p1_double(&mut sum, &same) };
         let same = sum;
         // SAFETY: as above.
-        unsafe { blst_p1_add_or_double(&mut sum, &same, &window.jacobian()) };
+        unsafe { blst_p1_add_or_double(&mut sum, &same, &bit.jacobian()) };
     }
     let mut affine = blst_p1_affine::default();
     // SAFETY: as above.
@@ -76,17 +74,15 @@ pub fn combine_g1(windows: &[G1Xyzz], bits: u32) -> G1Limbs {
 }
 
 /// See [`combine_g1`].
-pub fn combine_g2(windows: &[G2Xyzz], bits: u32) -> G2Limbs {
+pub fn combine_g2(bits: &[G2Xyzz]) -> G2Limbs {
     let mut sum = blst_p2::default();
-    for window in windows.iter().rev() {
-        for _ in 0..bits {
-            let same = sum;
-            // SAFETY: valid points; blst allows infinity.
-            unsafe { blst_p2_double(&mut sum, &same) };
-        }
+    for bit in bits.iter().rev() {
+        let same = sum;
+        // SAFETY: valid points; blst allows infinity.
+        unsafe { blst_p2_double(&mut sum, &same) };
         let same = sum;
         // SAFETY: as above.
-        unsafe { blst_p2_add_or_double(&mut sum, &same, &window.jacobian()) };
+        unsafe { blst_p2_add_or_double(&mut sum, &same, &bit.jacobian()) };
     }
     let mut affine = blst_p2_affine::default();
     // SAFETY: as above.

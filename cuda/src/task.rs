@@ -14,8 +14,8 @@ use crate::fault::Fault;
 use crate::feed::Feed;
 use crate::gpu::{Block, HostBuffer};
 use crate::key::{Key, Points};
-use crate::msm::{Msm, Scalars, Windows};
-use crate::plan::{COUNTS_OFFSET, G1, G2, MOST_WINDOWS, RESULT_BYTES, Work};
+use crate::msm::{Leftover, Msm, Scalars};
+use crate::plan::{COUNTS_OFFSET, G1, G2, MOST_RESULTS, RESULT_BYTES, Work};
 use crate::quotient::Quotient;
 use crate::sums::{G1Xyzz, G2Xyzz, combine_g1, combine_g2};
 
@@ -32,7 +32,7 @@ pub struct Task {
     staged: Option<Block>,
     extra: Option<Block>,
     /// In the order of the results: h, l, a, b in G1, b in G2.
-    windows: Option<[Windows; 5]>,
+    leftover: Option<[Leftover; 5]>,
     steps: Vec<StepRecord>,
 }
 
@@ -54,8 +54,8 @@ impl Task {
         copy(source.as_mut_slice(), witness.as_flattened());
         let results = key.gpu.host_buffer(RESULT_BYTES as usize / 8);
         let source = Some(source);
-        let (staged, extra, windows, steps) = (None, None, None, Vec::new());
-        Ok(Self { key, copies, kernels, source, results, staged, extra, windows, steps })
+        let (staged, extra, leftover, steps) = (None, None, None, Vec::new());
+        Ok(Self { key, copies, kernels, source, results, staged, extra, leftover, steps })
     }
 
     /// Takes the staged block and uploads the witness.
@@ -96,7 +96,7 @@ impl Task {
         self.key.gpu.enter()?;
         let done = self.run();
         self.release();
-        self.windows = Some(done?);
+        self.leftover = Some(done?);
         Ok(())
     }
 
@@ -108,7 +108,7 @@ impl Task {
         (self.source, self.staged, self.extra) = (None, None, None);
     }
 
-    fn run(&mut self) -> Result<[Windows; 5], Fault> {
+    fn run(&mut self) -> Result<[Leftover; 5], Fault> {
         let Some(staged) = &self.staged else { return Err(Fault::Order { stage: "compute" }) };
         let z = staged.address();
         let shape = self.key.shape;
@@ -164,21 +164,16 @@ impl Task {
         Ok([h, l, a, b_g1, b_g2])
     }
 
-    /// Combines the windows.
+    /// Combines what the card left to the host.
     ///
     /// # Errors
     /// `compute` has not been done.
     pub fn finish(&self) -> Result<SumsRecord, Fault> {
-        let Some(windows) = &self.windows else { return Err(Fault::Order { stage: "finish" }) };
-        let offset = |index: usize| index * (MOST_WINDOWS * G1.point_bytes) as usize / 8;
-        let g1 = |index: usize| {
-            let words = &self.results.as_slice()[offset(index)..];
-            combine_g1(&points::<G1Xyzz>(words, windows[index].count), windows[index].bits)
-        };
-        let b_g2 = combine_g2(
-            &points::<G2Xyzz>(&self.results.as_slice()[offset(4)..], windows[4].count),
-            windows[4].bits,
-        );
+        let Some(leftover) = &self.leftover else { return Err(Fault::Order { stage: "finish" }) };
+        let words =
+            |index: usize| &self.results.as_slice()[index * (MOST_RESULTS * G1.point_bytes) as usize / 8..];
+        let g1 = |index: usize| combine_g1(&points::<G1Xyzz>(words(index), leftover[index]));
+        let b_g2 = combine_g2(&points::<G2Xyzz>(words(4), leftover[4]));
         Ok(SumsRecord { h: g1(0), l: g1(1), a: g1(2), b_g1: g1(3), b_g2 })
     }
 
@@ -238,10 +233,10 @@ impl Sums<'_, '_> {
         scalars: CUdeviceptr,
         order: Scalars,
         wide: u64,
-    ) -> Result<Windows, Fault> {
+    ) -> Result<Leftover, Fault> {
         let gpu = &*self.key.gpu;
         let (group, kernels) = if index < 4 { (G1, &gpu.kernels.g1) } else { (G2, &gpu.kernels.g2) };
-        let results = self.results + index * MOST_WINDOWS * G1.point_bytes;
+        let results = self.results + index * MOST_RESULTS * G1.point_bytes;
         let chunk = self.key.shape.chunk_points(group);
         let multiples = if index == 0 { self.key.contents.multiples } else { None };
         let work = Work::new(group, points.count, wide, chunk, gpu.multiprocessors).with_multiples(multiples);

@@ -5,7 +5,7 @@
 //!
 //! | part | bytes | in the quotient | in the sums |
 //! |---|---|---|---|
-//! | results | [`RESULT_BYTES`] | | sums of windows |
+//! | results | [`RESULT_BYTES`] | | sums, one for each bit of each window |
 //! | ring | none, or two chunks | chunks of matrices | chunks of points |
 //! | `a` | 32 n | a, then a b, then the quotient's scalars | scalars of `h`; workspace once `h` is done |
 //! | workspace | see below | b, then c | sorted entries and buckets |
@@ -21,8 +21,8 @@ mod sums;
 
 pub use ntt::{NttPass, ntt_passes};
 pub use sums::{
-    G1, G2, Group, Layout, MERGE_RUN, MOST_WINDOWS, Passes, SUM_BLOCK, Work, digit_offset, merge_levels,
-    weigh_run, window_count,
+    G1, G2, Group, LANES, Layout, MOST_RESULTS, Passes, SUM_BLOCK, Work, digit_offset, merge_levels,
+    window_count,
 };
 
 use crate::arena::{ALIGNMENT, aligned};
@@ -30,9 +30,8 @@ use crate::arena::{ALIGNMENT, aligned};
 /// Bytes of a scalar.
 pub const SCALAR_BYTES: u64 = 32;
 
-/// Where in the results the counts of wide scalars are: after the sums of the windows of four sums over G1 and one
-/// over G2.
-pub const COUNTS_OFFSET: u64 = MOST_WINDOWS * (4 * G1.point_bytes + G2.point_bytes);
+/// Where in the results the counts of wide scalars are: after what four sums over G1 and one over G2 leave to the host.
+pub const COUNTS_OFFSET: u64 = MOST_RESULTS * (4 * G1.point_bytes + G2.point_bytes);
 
 /// All results.
 pub const RESULT_BYTES: u64 = aligned(COUNTS_OFFSET + 16);

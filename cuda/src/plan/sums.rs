@@ -2,8 +2,8 @@
 
 use crate::arena::aligned;
 
-/// The most windows a sum can have: digits of [`LEAST_BITS`] bits.
-pub const MOST_WINDOWS: u64 = 64;
+/// The most points that a sum leaves to the host: one for each bit of each window.
+pub const MOST_RESULTS: u64 = (SUM_BITS + MOST_BITS) as u64;
 
 /// The narrowest and the widest digits.
 const LEAST_BITS: u32 = 4;
@@ -15,8 +15,11 @@ const SUM_BITS: u32 = 256;
 /// Entries that a block of `sum_blocks` takes.
 pub const SUM_BLOCK: u64 = 2048;
 
-/// Parts that a thread of `merge` takes.
-pub const MERGE_RUN: u64 = 4;
+/// Lanes of a block of the kernels over points.
+pub const LANES: u64 = 128;
+
+/// Buckets that a thread of `weigh` takes.
+const WEIGH_RUN: u64 = 8;
 
 /// One of the two groups, as the kernels see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +40,16 @@ pub const G1: Group = Group { affine_bytes: 96, point_bytes: 192, lanes: 1, runs
 pub const G2: Group = Group { affine_bytes: 192, point_bytes: 384, lanes: 2, runs_per_multiprocessor: 192 };
 
 impl Group {
+    /// Points of a block.
+    pub fn block_points(&self) -> u64 {
+        LANES / self.lanes
+    }
+
+    /// Blocks that `weigh` takes for each bit of a window's weights: half of the buckets have it.
+    pub fn slices(&self, bits: u32) -> u64 {
+        (1_u64 << (bits - 2)).div_ceil(WEIGH_RUN * self.block_points())
+    }
+
     /// Runs into which the entries of a sum over `points` points are cut: a whole number of blocks.
     pub fn runs(&self, points: u64, multiprocessors: u64) -> u64 {
         let most = multiprocessors * self.runs_per_multiprocessor;
@@ -93,8 +106,8 @@ impl Layout {
             end += aligned(bytes);
             start
         };
-        let parts = merge_levels(runs).iter().sum::<u64>();
-        let weighed = buckets / weigh_run(bits);
+        let parts = merge_levels(group, runs).iter().sum::<u64>();
+        let weighed = windows * u64::from(bits) * group.slices(bits);
         Layout {
             entries: place(4 * entries),
             counts: place(4 * buckets),
@@ -109,23 +122,16 @@ impl Layout {
     }
 }
 
-/// Number of parts at each level of merging; the last level leaves none.
-pub fn merge_levels(runs: u64) -> Vec<u64> {
+/// Number of parts at each level of merging; the last one is of no parts, but its bucket number is written.
+pub fn merge_levels(group: Group, runs: u64) -> Vec<u64> {
     let mut levels = vec![runs];
-    while let Some(&last) = levels.last()
-        && last > MERGE_RUN
-    {
-        levels.push(last.div_ceil(MERGE_RUN));
+    loop {
+        let next = levels[levels.len() - 1].div_ceil(group.block_points());
+        levels.push(next);
+        if next == 1 {
+            return levels;
+        }
     }
-    // The merge of the last level writes one bucket number, though no part.
-    levels.push(1);
-    levels
-}
-
-/// Buckets that a thread of `weigh` takes: few, so that little waits for the last thread; more where there are
-/// threads enough.
-pub fn weigh_run(bits: u32) -> u64 {
-    if bits < 15 { 4 } else { 8 }
 }
 
 /// How a sum is done: in several passes, a few windows each, and a pass in chunks of points.
@@ -185,12 +191,11 @@ impl Work {
 
     /// The cheapest way in a workspace.
     ///
-    /// The costs are in additions: one an entry; 8 a bucket, for weighing it, and half of one for each chunk, for
+    /// The costs are in additions: one an entry; half of one a bucket for each bit of its weight, and for each chunk, for
     /// fetching it; and what passes and chunks take in launches and in waiting for their last threads.
     pub fn choose(&self, group: Group, workspace: u64) -> Option<Passes> {
-        const WEIGH_COST: u64 = 8;
-        const PASS_COST: u64 = 400_000;
-        const CHUNK_COST: u64 = 150_000;
+        const PASS_COST: u64 = 300_000;
+        const CHUNK_COST: u64 = 100_000;
         let chunks = self.points.div_ceil(self.chunk.max(1)).max(1);
         let mut best = None;
         let widths = self.multiples.map_or(LEAST_BITS..=MOST_BITS, |bits| bits..=bits);
@@ -202,8 +207,7 @@ impl Work {
             let buckets = self.sets(all) << (bits - 1);
             let cost = self.points
                 + self.wide * all
-                + buckets * WEIGH_COST
-                + buckets * (chunks - 1) / 2
+                + buckets * (u64::from(bits) + chunks - 1) / 2
                 + passes * (PASS_COST + (chunks - 1) * CHUNK_COST) / group.lanes;
             if best.is_none_or(|(least, _)| cost < least) {
                 best = Some((cost, Passes { bits, windows }));
@@ -220,7 +224,7 @@ impl Work {
             let all = window_count(*bits);
             // A pass beyond the first costs little: sorting, and fetching the buckets.
             let pass = (1 << (*bits - 2)) + 100_000;
-            Some(self.wide * all + (8 << (*bits - 1)) + all.div_ceil(passes.windows) * pass)
+            Some(self.wide * all + (u64::from(*bits) << (*bits - 2)) + all.div_ceil(passes.windows) * pass)
         };
         let costs = (LEAST_BITS..=MOST_BITS).filter_map(|bits| Some((cost(&bits)?, bits)));
         costs.min().map(|(_, bits)| bits)
@@ -259,7 +263,7 @@ mod tests {
     fn digits_cover_the_scalars() {
         for bits in LEAST_BITS..=MOST_BITS {
             let windows = window_count(bits);
-            assert!(windows <= MOST_WINDOWS);
+            assert!(windows * u64::from(bits) <= MOST_RESULTS);
             assert!(windows * u64::from(bits) >= 256 && windows * u64::from(bits) <= 288);
             let ones: u32 = digit_offset(bits).iter().map(|limb| limb.count_ones()).sum();
             assert_eq!(u64::from(ones), windows);
@@ -268,12 +272,15 @@ mod tests {
 
     #[test]
     fn merging_ends() {
-        for runs in [1, 8, 9, 128, 50_688] {
-            let levels = merge_levels(runs);
-            for pair in levels.windows(2) {
-                assert_eq!(pair[1], pair[0].div_ceil(MERGE_RUN));
+        for group in [G1, G2] {
+            for runs in [1, 8, 9, 128, 129, 50_688] {
+                let levels = merge_levels(group, runs);
+                assert!(levels.len() > 1);
+                for pair in levels.windows(2) {
+                    assert_eq!(pair[1], pair[0].div_ceil(group.block_points()));
+                }
+                assert_eq!(levels.last(), Some(&1));
             }
-            assert_eq!(levels.last(), Some(&1));
         }
     }
 }
