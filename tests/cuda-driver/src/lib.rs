@@ -10,7 +10,7 @@
 //!
 //! # How it is steered
 //! With words, in the environment variable `INTERLOCK_TEST_DRIVER` or by [`interlock_test_driver_steer`]; see
-//! [`steer`]. `INTERLOCK_TEST_DRIVER_FORWARD` names a real driver (`/usr/lib/x86_64-linux-gnu/libcuda.so.1`): calls are
+//! [`Steering`]. `INTERLOCK_TEST_DRIVER_FORWARD` names a real driver (`/usr/lib/x86_64-linux-gnu/libcuda.so.1`): calls are
 //! then passed on to it, and what is left is the books and the failures.
 //!
 //! # What it tells

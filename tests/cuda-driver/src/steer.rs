@@ -1,16 +1,4 @@
 //! Steering words.
-//!
-//! | word | meaning | else |
-//! |---|---|---|
-//! | `devices=N` | devices there are | 1 |
-//! | `memory=BYTES` | memory of each | 1 GiB |
-//! | `multiprocessors=N` | of each | 4 |
-//! | `seed=N` | for what is random | 1 |
-//! | `fail=FUNCTIONS:WHEN:STATUS` | these calls fail with this error number | |
-//! | `lose=FUNCTIONS:WHEN:STATUS` | so does every later call for the device that was current | |
-//!
-//! `FUNCTIONS` are names with commas between, or `*` for every function that concerns a device. `WHEN` is `nth=N`, counted
-//! from 1 over all of them, or `share=P`, a probability. The first word that applies to a call counts.
 
 use std::str::FromStr;
 
@@ -40,7 +28,19 @@ pub enum When {
     Share(f64),
 }
 
-/// All of it.
+/// What steers the stand-in; read from words.
+///
+/// | word | meaning | else |
+/// |---|---|---|
+/// | `devices=N` | devices there are | 1 |
+/// | `memory=BYTES` | memory of each | 1 GiB |
+/// | `multiprocessors=N` | of each | 4 |
+/// | `seed=N` | for what is random | 1 |
+/// | `fail=FUNCTIONS:WHEN:STATUS` | these calls fail with this error number | |
+/// | `lose=FUNCTIONS:WHEN:STATUS` | so does every later call for the device that was current | |
+///
+/// `FUNCTIONS` are names with commas between, or `*` for every function that concerns a device. `WHEN` is `nth=N`, counted
+/// from 1 over all of them, or `share=P`, a probability. The first word that applies to a call counts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Steering {
     /// Devices.

@@ -11,10 +11,11 @@ mod support;
 use interlock_core_api::{OpenOptions, Residency};
 use interlock_engine::core::loaded::LoadCoreFault;
 use interlock_engine::core::{Blinding, Core};
+use interlock_engine::srs::HBasis;
 use rand::rngs::OsRng;
 
 use driver::Driver;
-use support::{VRAM, key, options, witness};
+use support::{VRAM, options, sized};
 
 #[test]
 fn the_stand_in_has_every_function_that_the_core_links_to() {
@@ -63,29 +64,28 @@ fn what_cannot_be_opened_says_why() {
 #[test]
 fn tasks_hold_what_their_plan_says_whatever_the_circuit() {
     let Some(driver) = Driver::start("") else { return };
-    for name in interlock_tests::fixtures::CIRCUITS {
-        let (key, witness) = (key(name), std::sync::Arc::new(witness(name)));
-        for residency in [Residency::RESIDENT, Residency::STREAMED] {
-            for staged in [true, false] {
-                let core = driver.open(&options(residency)).expect("opens");
-                let plan = core.plan(&key);
-                let blinding = Blinding::random(OsRng);
-                let mut task = core.task(0, key.clone(), witness.clone(), blinding).expect("made");
-                task.prepare().expect("prepares");
-                assert_eq!(core.usage(0).peak_bytes, 0);
-                if staged {
-                    task.stage().expect("stages");
-                    assert_eq!(core.usage(0).held_bytes, plan.staged_bytes);
-                }
-                task.compute().expect("computes");
-                let usage = core.usage(0);
-                assert_eq!(
-                    (usage.held_bytes, usage.peak_bytes),
-                    (0, plan.peak_bytes()),
-                    "{name} {residency:?}"
-                );
-                task.finish().expect("finishes");
+    for (log_domain, basis) in
+        [2, 3, 5, 8, 11, 13, 16, 18].into_iter().zip([HBasis::Monomial, HBasis::OddCoset].into_iter().cycle())
+    {
+        let (key, witness) = sized(log_domain, basis);
+        for (residency, staged) in
+            [(Residency::AUTO, true), (Residency::AUTO, false), (Residency::STREAMED, true)]
+        {
+            let core = driver.open(&options(residency)).expect("opens");
+            let plan = core.plan(&key);
+            let blinding = Blinding::random(OsRng);
+            let mut task = core.task(0, key.clone(), witness.clone(), blinding).expect("made");
+            task.prepare().expect("prepares");
+            assert_eq!(core.usage(0).peak_bytes, 0);
+            if staged {
+                task.stage().expect("stages");
+                assert_eq!(core.usage(0).held_bytes, plan.staged_bytes, "2^{log_domain}");
             }
+            task.compute().expect("computes");
+            let usage = core.usage(0);
+            let of = format!("2^{log_domain} {basis:?} {residency:?}, staged ahead: {staged}");
+            assert_eq!((usage.held_bytes, usage.peak_bytes), (0, plan.peak_bytes()), "{of}");
+            task.finish().expect("finishes");
         }
     }
     driver.assert_clean();

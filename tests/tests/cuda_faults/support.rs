@@ -3,14 +3,18 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
+use blstrs::Scalar;
+use ff::Field;
 use interlock_core_api::{OpenOptions, Residency};
 use interlock_engine::circuit::Witness;
+use interlock_engine::circuit::recorder::{Recorder, WitnessRecorder};
 use interlock_engine::core::ProvingKey;
 use interlock_engine::core::cpu::CpuCore;
 use interlock_engine::core::loaded::LoadedCore;
 use interlock_engine::host::{OptionsText, PolicyLibrary, Verified};
-use interlock_engine::pipeline::{Engine, Job, PartitionOutcome, Recorder, TimelineEvent, TimelineKind};
-use interlock_engine::{proof, srs::setup};
+use interlock_engine::pipeline::{self, Engine, Job, PartitionOutcome, TimelineEvent, TimelineKind};
+use interlock_engine::proof;
+use interlock_engine::srs::{HBasis, Srs, setup};
 use interlock_tests::fixtures;
 use interlock_tests::libraries::library;
 use rand::rngs::OsRng;
@@ -37,6 +41,39 @@ pub fn witness(name: &str) -> Witness {
 
 pub const SMALL: &str = "multiplier";
 
+/// A key and a witness with a domain of `2^log_domain` points: bits, each its own square. Of the SRS only the sizes are
+/// right.
+pub fn sized(log_domain: u32, h_basis: HBasis) -> (Arc<ProvingKey>, Arc<Witness>) {
+    let (mut recorder, mut values) = (Recorder::new(), WitnessRecorder::new());
+    recorder.alloc_input();
+    values.alloc_input(Scalar::ONE);
+    // Two rows of the domain are those of the inputs.
+    for _ in 0..(1_u32 << log_domain) - 2 {
+        let bit = [(recorder.alloc_aux(), Scalar::ONE)];
+        values.alloc_aux(Scalar::ONE);
+        recorder.enforce(bit, bit, bit);
+    }
+    let circuit = recorder.finish().expect("it is small");
+    let of = key(SMALL).srs.clone();
+    let (g1, g2, variables) = (of.a[0], of.b_g2[0], circuit.num_variables());
+    let h = circuit.domain_size() - usize::from(h_basis == HBasis::Monomial);
+    let all: Vec<u32> = (0..variables as u32).collect();
+    let mut vk = of.vk;
+    vk.ic = vec![g1; circuit.num_inputs];
+    let srs = Srs {
+        vk,
+        h: vec![g1; h],
+        h_basis,
+        l: vec![g1; circuit.num_aux],
+        a: vec![g1; variables],
+        a_variables: all.clone(),
+        b_g1: vec![g1; variables],
+        b_g2: vec![g2; variables],
+        b_variables: all,
+    };
+    (Arc::new(ProvingKey { circuit, srs }), Arc::new(values.finish()))
+}
+
 pub fn job(key: &Arc<ProvingKey>, partitions: usize) -> Job {
     let mut job = Job::new(key.clone());
     let witness = witness(SMALL);
@@ -47,7 +84,7 @@ pub fn job(key: &Arc<ProvingKey>, partitions: usize) -> Job {
 }
 
 /// An engine over the core that stages ahead, with the CPU core behind.
-pub fn engine(core: &Arc<LoadedCore>, workers: u32, recorder: Arc<dyn Recorder>) -> Engine {
+pub fn engine(core: &Arc<LoadedCore>, workers: u32, recorder: Arc<dyn pipeline::Recorder>) -> Engine {
     let verified = Verified::file(&library("two-lock"), None, None, &OptionsText::default());
     let policy = PolicyLibrary::open(verified.expect("the library is good")).expect("the library is good");
     let cpu = CpuCore::new(1 << 30, Some(1)).expect("a thread");
@@ -125,7 +162,7 @@ impl Record {
     }
 }
 
-impl Recorder for Record {
+impl pipeline::Recorder for Record {
     fn record(&self, event: &TimelineEvent) {
         let mut state = self.state.lock().unwrap();
         match (event.event, event.device, event.partition) {
