@@ -99,7 +99,7 @@ struct msm_t {
     static __device__ void merge(point_m* sums, point_m* next_parts, uint32_t* next_buckets,
                                  const point_m* parts, const uint32_t* part_buckets, uint32_t count)
     {
-        __shared__ uint32_t buckets[128];
+        __shared__ uint32_t buckets[128], begins[128];
         const uint32_t self = threadIdx.x / point_t::degree, width = blockDim.x / point_t::degree;
         const uint32_t i = blockIdx.x * width + self;
         const uint32_t bucket = i < count ? part_buckets[i] : NO_BUCKET;
@@ -107,17 +107,28 @@ struct msm_t {
         __syncthreads();
         const bool first = bucket != NO_BUCKET && (self == 0 || buckets[self - 1] != bucket);
         const bool passed_on = first && self == 0 && i != 0 && part_buckets[i - 1] == bucket;
+        // Where this bucket's parts begin in the block.
+        uint32_t begin = first ? self : 0;
+        for (uint32_t distance = 1; distance < width; distance *= 2) {
+            begins[self] = begin;
+            __syncthreads();
+            if (self >= distance)
+                begin = max(begin, begins[self - distance]);
+            __syncthreads();
+        }
+        const uint32_t place = self - begin;
         point_t sum;
         if (bucket != NO_BUCKET)
             sum = parts[i];
         else
             sum.inf();
-        // After each step a part holds the sum of twice as many parts of its bucket.
+        // After each step half as many parts are left of each bucket.
         bool done = false;
         #pragma unroll 1
         for (uint32_t distance = 1; !done; distance *= 2) {
             tile()[self] = sum;
-            bool more = bucket != NO_BUCKET && self + distance < width && buckets[self + distance] == bucket;
+            bool more = bucket != NO_BUCKET && place % (2 * distance) == 0 && self + distance < width
+                     && buckets[self + distance] == bucket;
             done = !__syncthreads_or(more);
             point_t next;
             next.inf();
