@@ -12,6 +12,10 @@ use crate::notices::Notices;
 /// A page of host memory: what is pinned is pinned by the page.
 const PAGE: usize = 4096;
 
+/// Memory that is worth a word when it cannot be pinned. Small vectors share pages with others, of which some may be
+/// pinned already.
+const WORTH_SAYING: usize = 1 << 20;
+
 /// A vector in host memory that a key keeps in place.
 #[derive(Clone, Copy, Debug)]
 pub struct HostVector {
@@ -64,6 +68,7 @@ impl Registry {
             // SAFETY: the caller's.
             match unsafe { self.hold(&range) } {
                 Ok(()) => pinned.ranges.push(range),
+                Err(_) if range.len() < WORTH_SAYING => {}
                 Err(reason) => notices.say_once("pin", || {
                     format!(
                         "{} bytes of the SRS could not be pinned ({reason}): they are copied through a pinned buffer, \
