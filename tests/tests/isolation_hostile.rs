@@ -6,11 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use interlock_engine::circuit::Witness;
 use interlock_engine::core::cpu::CpuCore;
 use interlock_engine::core::{Core, ProvingKey};
 use interlock_engine::host::{LoadFault, OptionsText, PolicyLibrary, ProcessSettings, Verified};
 use interlock_engine::interlock::{Limits, PolicyEnd, Quarantine};
-use interlock_engine::pipeline::{DeviceReport, Engine, Job};
+use interlock_engine::pipeline::{DeviceReport, Engine, Job, PartitionOutcome};
 use interlock_engine::{proof, srs::setup};
 use interlock_tests::fixtures;
 use interlock_tests::libraries::{changed, patch, verified};
@@ -36,6 +37,8 @@ fn isolated(options: &str) -> PolicyLibrary {
 /// One test at a time, and what this process had before it.
 struct Alone {
     _lock: MutexGuard<'static, ()>,
+    /// A policy in the engine's process. Its library's copy stays open, so it is loaded before descriptors are counted.
+    trusted: PolicyLibrary,
     descriptors: usize,
 }
 
@@ -44,7 +47,8 @@ impl Alone {
         static ONE: Mutex<()> = Mutex::new(());
         let lock = ONE.lock();
         assert_eq!(children(), Vec::<u32>::new(), "the test before left none");
-        Self { descriptors: descriptors(), _lock: lock }
+        let trusted = PolicyLibrary::open(verified("two-lock", "")).expect("it is good");
+        Self { descriptors: descriptors(), trusted, _lock: lock }
     }
 
     /// No process is left, not even a dead one that nobody waited for, and no descriptor.
@@ -71,8 +75,8 @@ fn descriptors() -> usize {
     fs::read_dir("/proc/self/fd").expect("there is /proc").count()
 }
 
-/// Proves a job under a policy, checks every proof, and returns what the device says.
-fn prove(policy: PolicyLibrary, what: &str) -> DeviceReport {
+/// An engine under a policy, with something to prove.
+fn engine(policy: PolicyLibrary, what: &str) -> (Engine, Arc<ProvingKey>, Witness) {
     let (circuit, witness) = fixtures::circuit("multiplier");
     let srs = setup::generate(&circuit, OsRng);
     let key = Arc::new(ProvingKey { circuit, srs });
@@ -80,16 +84,25 @@ fn prove(policy: PolicyLibrary, what: &str) -> DeviceReport {
     let core = CpuCore::new(plan.peak_bytes() + plan.staged_bytes, Some(1)).expect("a thread");
     let limits = Limits { refusals: 16, stall_ns: 5_000_000_000 };
     let engine = Engine::builder(Arc::new(core)).policy(policy).workers_per_device(3).limits(limits);
-    let engine = engine.start().unwrap_or_else(|error| panic!("{what}: {error}"));
-    let mut job = Job::new(key.clone());
-    (0..PARTITIONS).for_each(|_| job.push_witness(witness.clone()));
-    let outcomes = engine.submit(job).expect("taken").wait();
+    (engine.start().unwrap_or_else(|error| panic!("{what}: {error}")), key, witness)
+}
+
+#[track_caller]
+fn assert_proved(key: &ProvingKey, outcomes: &[PartitionOutcome], what: &str) {
     assert_eq!(outcomes.len(), PARTITIONS, "{what}");
-    for outcome in &outcomes {
+    for outcome in outcomes {
         let proved = outcome.result.as_ref().unwrap_or_else(|error| panic!("{what}: {error}"));
         let right = proof::verify(&key.srs.vk, &proved.proof, &proved.public_inputs).expect("well formed");
         assert!(right, "{what}");
     }
+}
+
+/// Proves a job under a policy, checks every proof, and returns what the device says.
+fn prove(policy: PolicyLibrary, what: &str) -> DeviceReport {
+    let (engine, key, witness) = engine(policy, what);
+    let mut job = Job::new(key.clone());
+    (0..PARTITIONS).for_each(|_| job.push_witness(witness.clone()));
+    assert_proved(&key, &engine.submit(job).expect("taken").wait(), what);
     engine.devices().remove(0)
 }
 
@@ -192,6 +205,27 @@ fn a_crash_where_nobody_waits_for_an_answer_is_found() {
     let device = prove(isolated("(deed: \"observe: crash\")"), "observe");
     assert_eq!(device.quarantine, Some(Quarantine::Ended(PolicyEnd::Signal { signal: SIGSEGV })));
     alone.assert_nothing_left("observe");
+}
+
+#[test]
+fn policies_that_are_seated_one_after_the_other_under_load_cost_no_proof() {
+    let alone = Alone::new();
+    let (engine, key, witness) = engine(isolated(""), "switches");
+    let mut handles = Vec::new();
+    for deed in ["segfault", "", "exit", "spin", "", "fork", "scribble", "allocate", "", "observe: crash"] {
+        let mut job = Job::new(key.clone());
+        (0..PARTITIONS).for_each(|_| job.push_witness(witness.clone()));
+        handles.push(engine.submit(job).expect("taken"));
+        let hostile = isolated(&format!("(deed: \"{deed}\", after: 3)"));
+        let next = if deed.is_empty() { &alone.trusted } else { &hostile };
+        engine.switch_policy(next).expect("it starts honestly");
+    }
+    for handle in handles {
+        assert_proved(&key, &handle.wait(), "switches");
+    }
+    assert_eq!(engine.devices()[0].counters.failed, 0);
+    drop(engine);
+    alone.assert_nothing_left("switches");
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! Loading into a process: the same errors as in the engine's own, and those of the process itself.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use interlock_engine::host::{
     Config, Isolation, LoadFault, PolicyLibrary, ProcessSettings, resident_libraries,
@@ -67,6 +70,9 @@ fn a_policys_process_has_nothing_of_the_engines() {
         ("1".into(), "2".into(), "3".into())
     );
     assert_eq!(field("Threads"), "1");
+    for capabilities in ["CapInh", "CapPrm", "CapEff"] {
+        assert_eq!(field(capabilities), "0000000000000000", "{capabilities}");
+    }
     let limits = std::fs::read_to_string(format!("{folder}/limits")).expect("it runs");
     for limit in
         ["Max open files", "Max core file size", "Max file size", "Max processes", "Max locked memory"]
@@ -108,9 +114,36 @@ fn the_configuration_says_where_a_policy_runs() {
     assert!(error.to_string().contains("policy_host"), "{error}");
 }
 
+/// The host's program can also be an engine: it seats a policy in a process of its own and waits.
+#[test]
+fn a_policys_process_ends_with_the_engine_and_not_with_the_thread_that_made_it() {
+    let mut engine = Command::new(HOST)
+        .arg("engine")
+        .arg(library("two-lock"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut line = String::new();
+    let output = engine.stdout.take().expect("it is a pipe");
+    BufReader::new(output).read_line(&mut line).expect("it says something");
+    let policy = line.trim().strip_prefix("answers: ").unwrap_or_else(|| panic!("{line:?}")).to_owned();
+    let state = || {
+        let stat = std::fs::read_to_string(format!("/proc/{policy}/stat")).ok()?;
+        stat.rsplit_once(") ")?.1.chars().next()
+    };
+    assert!(state().is_some_and(|state| state != 'Z'), "it outlives the thread");
+    engine.kill().expect("it is ours");
+    engine.wait().expect("it is ours");
+    // Whoever adopts it may take a while to wait for it, or not be the kind that does.
+    let gone = || state().is_none_or(|state| state == 'Z' || state == 'X');
+    let waited = (0..1_000).any(|_| gone() || (std::thread::sleep(Duration::from_millis(10)), false).1);
+    assert!(waited, "it ends with the engine");
+}
+
 #[test]
 fn started_by_hand_the_host_says_what_it_is() {
-    let output = std::process::Command::new(HOST).arg("policy-host").output().expect("it runs");
+    let output = Command::new(HOST).arg("policy-host").output().expect("it runs");
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("for an engine"), "{output:?}");
 }

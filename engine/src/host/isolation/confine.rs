@@ -14,6 +14,7 @@ use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{
     Resource, Rlimit, Signal, getppid, getrlimit, set_parent_process_death_signal, setrlimit,
 };
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 use super::process::Handed;
 
@@ -82,6 +83,16 @@ pub(super) fn die_with(engine: u32) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Gives up what a privileged engine's process inherits. Without it the engine's memory cannot be read through `/proc` either: that
+/// takes at least the engine's capabilities.
+///
+/// # Errors
+/// The system refuses, which it never should.
+pub(super) fn drop_capabilities() -> io::Result<()> {
+    let none = CapabilitySet::empty();
+    Ok(set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?)
 }
 
 /// Limits what the process may take: `memory_bytes` beyond what it has now, and nothing that it does not need.

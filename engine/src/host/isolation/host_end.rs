@@ -113,6 +113,8 @@ impl HostEnd {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::super::child_end::ChildEnd;
     use super::super::wire::{Call, CallKind, put_bare};
     use super::*;
@@ -144,6 +146,37 @@ mod tests {
                 assert_eq!(host.take(), Ok(Some(reply)));
             }
             assert_eq!(host.take(), Ok(None));
+        }
+    }
+
+    proptest! {
+        /// Whatever the other side writes, whenever: an answer, none, or rubbish, and never more answers than calls.
+        #[test]
+        fn no_memory_makes_the_engine_stumble(
+            calls in 0..SLOTS,
+            writes in prop::collection::vec((0..4_usize, any::<u64>(), 0..SLOTS), 0..64),
+        ) {
+            let (mut host, child) = ends();
+            (0..calls).for_each(|_| { make(&mut host); });
+            let mut taken = 0;
+            for (place, value, slot) in writes {
+                let region = child.region();
+                match place {
+                    0 => region.child.count.store(value as u32 % 40, Ordering::Release),
+                    1 => region.host.count.store(value as u32, Ordering::Release),
+                    2 => region.slots[slot].heading.store(value % 40, Ordering::Release),
+                    _ => region.slots[slot].answer[0].store(value, Ordering::Release),
+                }
+                match host.take() {
+                    Ok(Some(reply)) => {
+                        prop_assert_eq!(reply.call, taken);
+                        taken += 1;
+                    }
+                    Ok(None) => {}
+                    Err(Rubbish) => break,
+                }
+            }
+            prop_assert!(taken as usize <= calls);
         }
     }
 

@@ -125,6 +125,7 @@ impl Host {
     fn confine(&self) -> Result<(Option<Filters>, Vec<String>), StartFault> {
         let Brief { engine, memory_bytes, filtered, .. } = self.brief;
         confine::die_with(engine).map_err(|error| unconfined("its end with the engine", &error))?;
+        confine::drop_capabilities().map_err(|error| unconfined("no capabilities", &error))?;
         confine::limit(memory_bytes).map_err(|error| unconfined("limits", &error))?;
         let mut missing: Vec<String> = confine::hide_files().into_iter().collect();
         let filters = Filters::compile(std::process::id())
