@@ -1,9 +1,10 @@
 //! The policy process's end of a channel: takes calls in their order and answers each.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::region::MappedRegion;
+use super::spin::Spin;
 use super::wire::{ANSWER_WORDS, Call, ReplyStatus, get_call};
 
 /// The process's end.
@@ -11,23 +12,22 @@ pub(super) struct ChildEnd {
     region: MappedRegion,
     /// Calls answered.
     answered: u32,
-    spin: Duration,
+    spin: Spin,
 }
 
 impl ChildEnd {
-    /// An end that waits actively for `spin` before it sleeps.
+    /// An end that waits actively for `spin` before it sleeps, where that pays.
     pub fn new(region: MappedRegion, spin: Duration) -> Self {
-        Self { region, answered: 0, spin }
+        Self { region, answered: 0, spin: Spin::new(spin) }
     }
 
     /// Waits until there are calls.
-    pub fn wait(&self) {
-        let start = Instant::now();
-        while self.made() == self.answered {
-            if start.elapsed() < self.spin {
-                std::hint::spin_loop();
-            } else {
-                self.region.child.sleep(&self.region.host, self.answered, None);
+    pub fn wait(&mut self) {
+        let Self { region, answered, spin } = self;
+        let called = || region.host.count.load(Ordering::Acquire) != *answered;
+        if !spin.until(called) {
+            while !called() {
+                region.child.sleep(&region.host, *answered, None);
             }
         }
     }
@@ -37,7 +37,7 @@ impl ChildEnd {
         &mut self,
         mut answer: impl FnMut(Option<Call>, &[AtomicU64]) -> (ReplyStatus, [u64; ANSWER_WORDS]),
     ) {
-        let made = self.made();
+        let made = self.region.host.count.load(Ordering::Acquire);
         while self.answered != made {
             let call = self.answered;
             let slot = self.region.slot(call);
@@ -49,10 +49,6 @@ impl ChildEnd {
             self.answered = call.wrapping_add(1);
         }
         self.region.child.advance(made, &self.region.host);
-    }
-
-    fn made(&self) -> u32 {
-        self.region.host.count.load(Ordering::Acquire)
     }
 
     #[cfg(test)]

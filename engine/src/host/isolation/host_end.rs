@@ -1,9 +1,10 @@
 //! The engine's end of a channel: makes calls, takes answers in their order, and believes nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::region::{MappedRegion, SLOTS};
+use super::spin::Spin;
 use super::wire::{ANSWER_WORDS, ReplyStatus};
 
 /// An answer, copied out of the shared memory once.
@@ -26,13 +27,13 @@ pub(super) struct HostEnd {
     made: u32,
     /// Answers taken.
     taken: u32,
-    spin: Duration,
+    spin: Spin,
 }
 
 impl HostEnd {
-    /// An end that waits actively for `spin` before it sleeps.
+    /// An end that waits actively for `spin` before it sleeps, where that pays.
     pub fn new(region: MappedRegion, spin: Duration) -> Self {
-        Self { region, made: 0, taken: 0, spin }
+        Self { region, made: 0, taken: 0, spin: Spin::new(spin) }
     }
 
     /// The area for long data.
@@ -84,29 +85,12 @@ impl HostEnd {
 
     /// Waits until something has been answered: actively for a moment, then asleep for `longest` at the most. Returns
     /// whether something may have been.
-    pub fn wait(&self, longest: Duration) -> bool {
-        self.spin_until_answered() || {
-            self.region.host.sleep(&self.region.child, self.taken, Some(longest));
-            self.answered()
-        }
-    }
-
-    fn answered(&self) -> bool {
-        self.region.child.count.load(Ordering::Acquire) != self.taken
-    }
-
-    fn spin_until_answered(&self) -> bool {
-        let start = Instant::now();
-        loop {
-            for _ in 0..16 {
-                if self.answered() {
-                    return true;
-                }
-                std::hint::spin_loop();
-            }
-            if start.elapsed() >= self.spin {
-                return false;
-            }
+    pub fn wait(&mut self, longest: Duration) -> bool {
+        let Self { region, taken, spin, .. } = self;
+        let answered = || region.child.count.load(Ordering::Acquire) != *taken;
+        spin.until(answered) || {
+            region.host.sleep(&region.child, *taken, Some(longest));
+            answered()
         }
     }
 }

@@ -135,9 +135,9 @@ impl IsolatedPolicy {
         self.make_room()?;
         let call = self.end.make(write);
         self.end.wake();
-        let deadline = Instant::now() + self.budget;
+        let mut left = self.budget;
         loop {
-            let reply = self.next_answer(deadline)?;
+            let reply = self.next_answer(&mut left)?;
             if reply.call == call {
                 return Ok(reply);
             }
@@ -154,29 +154,33 @@ impl IsolatedPolicy {
             return Ok(());
         }
         self.end.wake();
-        let reply = self.next_answer(Instant::now() + self.budget)?;
+        let mut left = self.budget;
+        let reply = self.next_answer(&mut left)?;
         self.observed = took(&reply);
         Ok(())
     }
 
-    /// Waits for the next answer in order.
-    fn next_answer(&mut self, deadline: Instant) -> Result<Reply, PolicyEnd> {
+    /// Waits for the next answer in order, as long as there is budget `left`.
+    fn next_answer(&mut self, left: &mut Duration) -> Result<Reply, PolicyEnd> {
         loop {
             match self.end.take() {
                 Ok(Some(reply)) => return Ok(reply),
                 Ok(None) => {}
                 Err(Rubbish) => return Err(self.process.kill(PolicyEnd::Rubbish)),
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if self.end.wait(left.min(LOOK_EVERY)) {
+            if left.is_zero() {
+                let budget_ms = self.budget.as_millis() as u64;
+                return Err(self.process.kill(PolicyEnd::Silent { budget_ms }));
+            }
+            let start = Instant::now();
+            let answered = self.end.wait(LOOK_EVERY.min(*left));
+            // A machine that was suspended, or an engine that had no processor, does not count against the policy.
+            *left = left.saturating_sub(start.elapsed().min(2 * LOOK_EVERY));
+            if answered {
                 continue;
             }
             if let Some(end) = self.process.ended() {
                 return Err(end);
-            }
-            if left.is_zero() {
-                let budget_ms = self.budget.as_millis() as u64;
-                return Err(self.process.kill(PolicyEnd::Silent { budget_ms }));
             }
         }
     }

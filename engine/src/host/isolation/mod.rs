@@ -9,7 +9,7 @@
 //! | `isolated` | the policy as the engine asks it, with a budget for each answer |
 //! | `process` | starts, kills and reaps the process, by its own descriptor |
 //! | `region`, `wire` | the shared memory, and the records in it |
-//! | `host_end`, `child_end` | the two ends of the channel |
+//! | `host_end`, `child_end`, `spin` | the two ends of the channel, and how they wait |
 //! | `brief` | what the process is told at its start, and reports |
 //! | `serve` | the process itself |
 //! | `confine`, `filter` | what it gives up before it loads the library |
@@ -29,6 +29,7 @@ mod isolated;
 mod process;
 mod region;
 mod serve;
+mod spin;
 mod wire;
 
 use std::fmt;
