@@ -22,7 +22,7 @@ fn the_stand_in_has_every_function_that_the_core_links_to() {
     let names = include_str!("../../../cuda/driver-symbols.txt");
     let names = names.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let missing: Vec<_> = names.filter(|name| !driver::has(name)).collect();
-    assert!(missing.is_empty(), "{missing:?}: add them to tests/cuda-driver/src/exports.rs");
+    assert!(missing.is_empty(), "{missing:?}: add them to tests/cuda-driver/src/exports");
 }
 
 /// A second stand-in takes the place of the real driver.
