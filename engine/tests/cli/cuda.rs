@@ -5,7 +5,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use super::support::{Workbench, library, stderr};
+use super::support::{CHUNK_BYTES, Workbench, library, stderr};
 
 const MULTIPLIER: [&str; 11] = [
     "prove",
@@ -44,14 +44,16 @@ fn bench(core: &Path, settings: &str) -> Workbench {
     bench
 }
 
-/// `prove` with the stand-in in the driver's place.
-fn prove(bench: &Workbench, more: &[&str], driver: &str) -> Output {
-    let mut command = bench.command(&MULTIPLIER);
-    command
-        .args(more)
-        .env("LD_PRELOAD", library("libinterlock_test_driver.so"))
-        .env("INTERLOCK_TEST_DRIVER", driver);
+/// The program with the stand-in in the driver's place.
+fn run(bench: &Workbench, arguments: &[&str], driver: &str) -> Output {
+    let mut command = bench.command(arguments);
+    command.env("LD_PRELOAD", library("libinterlock_test_driver.so")).env("INTERLOCK_TEST_DRIVER", driver);
     command.output().expect("the program runs")
+}
+
+/// `prove` of the multiplier, likewise.
+fn prove(bench: &Workbench, more: &[&str], driver: &str) -> Output {
+    run(bench, &[&MULTIPLIER, more].concat(), driver)
 }
 
 #[track_caller]
@@ -134,10 +136,26 @@ fn files_that_are_no_core_for_this_engine_are_refused_in_a_line() {
 #[test]
 fn pinned_memory_that_is_refused_is_said_once_and_the_proof_is_made() {
     let Some(core) = cuda_core() else { return };
+    let chunk_bytes = CHUNK_BYTES.to_string();
+    let arguments = [
+        "prove",
+        "--file",
+        "data",
+        "--chunk-bytes",
+        &chunk_bytes,
+        "--params",
+        "chunk.params",
+        "--proof",
+        "proof.json",
+        "--public",
+        "public.json",
+        "--json",
+    ];
     for residency in ["Resident", "Streamed"] {
-        let bench = bench(&core, &format!("vram_limit: \"256MiB\", srs: {residency}"));
+        let bench = bench(&core, &format!("vram_limit: \"256MiB\", srs: {residency}")).with_chunk_params();
+        bench.write("data", "a chunk");
         let refused = "fail=cuMemAllocHost_v2,cuMemHostAlloc,cuMemHostRegister_v2:share=1:2";
-        let output = prove(&bench, &["--json"], refused);
+        let output = run(&bench, &arguments, refused);
         assert_eq!(report(&output)["proofs"], 1);
         assert_eq!(said(&output, "pinned host memory could not be had"), 1, "{}", stderr(&output));
         let streamed = usize::from(residency == "Streamed");
