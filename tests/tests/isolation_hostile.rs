@@ -178,6 +178,11 @@ fn other_processes_are_out_of_reach() {
 }
 
 #[test]
+fn the_engines_limits_are_out_of_reach() {
+    assert_fails("limit parent", "");
+}
+
+#[test]
 fn the_network_is_out_of_reach() {
     assert_ends("connect", "", PolicyEnd::Signal { signal: SIGSYS });
 }
@@ -294,7 +299,7 @@ fn a_constructor_is_confined_too() {
         assert!(matches!(fault, LoadFault::EndedAtStart { end } if end == expected), "{deed}: {fault}");
         alone.assert_nothing_left(deed);
     }
-    for deed in ["nothing", "print", "read passwd"] {
+    for deed in ["nothing", "print", "read passwd", "limit parent"] {
         let policy =
             at_load(deed, folder.path()).instantiate().unwrap_or_else(|error| panic!("{deed}: {error}"));
         drop(policy);

@@ -142,6 +142,7 @@ fn running(id: u32, executable: bool) -> Result<Rules, BackendError> {
         libc::SYS_rt_sigreturn,
         libc::SYS_sigaltstack,
         libc::SYS_getpid,
+        libc::SYS_getppid,
         libc::SYS_gettid,
         // Clocks and chance.
         libc::SYS_clock_gettime,
@@ -178,7 +179,6 @@ fn reading() -> Result<Rules, BackendError> {
         libc::SYS_faccessat,
         libc::SYS_getcwd,
         libc::SYS_uname,
-        libc::SYS_prlimit64,
         libc::SYS_seccomp,
     ]);
     #[cfg(target_arch = "x86_64")]
@@ -188,6 +188,8 @@ fn reading() -> Result<Rules, BackendError> {
     rules.insert(libc::SYS_openat, only_reads(2)?);
     #[cfg(target_arch = "x86_64")]
     rules.insert(libc::SYS_open, only_reads(1)?);
+    // Its own limits. Those of the engine are the same user's to change.
+    rules.insert(libc::SYS_prlimit64, when(0, SeccompCmpOp::Eq, 0)?);
     // `apply_filter` sets it each time; everything else that prctl does stays as it is.
     rules.insert(libc::SYS_prctl, when(0, SeccompCmpOp::Eq, libc::PR_SET_NO_NEW_PRIVS as u64)?);
     Ok(rules)

@@ -27,8 +27,8 @@ pub fn commit(deed: &str, options: &Options) -> bool {
         "run" => process::Command::new("/bin/true").spawn().is_ok(),
         // SAFETY: sends a signal.
         "kill" => unsafe { libc::kill(options.target as i32, libc::SIGKILL) == 0 },
-        // SAFETY: as above.
-        "kill parent" => unsafe { libc::kill(libc::getppid(), libc::SIGKILL) == 0 },
+        "kill parent" => kill_parent(),
+        "limit parent" => limit_parent(),
         "connect" => std::net::TcpListener::bind("127.0.0.1:0").is_ok(),
         "print" => print(),
         "write file" => fs::write(&options.file, "it could").is_ok(),
@@ -66,6 +66,31 @@ fn fork() -> bool {
             return false;
         }
     }
+}
+
+/// The engine. Not whoever adopts a process, and not what a failed call returns: -1 is everybody.
+fn parent() -> Option<i32> {
+    // SAFETY: asks for a number.
+    let parent = unsafe { libc::getppid() };
+    (parent > 1).then_some(parent)
+}
+
+fn kill_parent() -> bool {
+    // SAFETY: sends a signal.
+    parent().is_some_and(|parent| unsafe { libc::kill(parent, libc::SIGKILL) } == 0)
+}
+
+/// Takes the engine's right to write a core dump. If that goes well, the process ends, so that a test sees it.
+fn limit_parent() -> bool {
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let limited = parent().is_some_and(|parent| {
+        // SAFETY: the record is there, and no old limit is asked for.
+        unsafe { libc::prlimit(parent, libc::RLIMIT_CORE, &raw const none, ptr::null_mut()) == 0 }
+    });
+    if limited {
+        process::exit(97);
+    }
+    false
 }
 
 /// Writes to the standard streams, and to descriptors that an engine might have left open.
