@@ -226,7 +226,10 @@ impl Work {
             let pass = (1 << (*bits - 2)) + 100_000;
             Some(self.wide * all + (u64::from(*bits) << (*bits - 2)) + all.div_ceil(passes.windows) * pass)
         };
-        let costs = (LEAST_BITS..=MOST_BITS).filter_map(|bits| Some((cost(&bits)?, bits)));
+        // The number of an entry's point shares its word with a sign.
+        let can_be_numbered = |bits: &u32| window_count(*bits) * self.points < 1 << 31;
+        let costs =
+            (LEAST_BITS..=MOST_BITS).filter(can_be_numbered).filter_map(|bits| Some((cost(&bits)?, bits)));
         costs.min().map(|(_, bits)| bits)
     }
 

@@ -5,21 +5,12 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use super::support::{CHUNK_BYTES, Workbench, library, stderr};
+use super::support::{CHUNK_BYTES, Workbench, library, prove_multiplier, stderr};
 
-const MULTIPLIER: [&str; 11] = [
-    "prove",
-    "--r1cs",
-    "mul.r1cs",
-    "--zkey",
-    "mul.zkey",
-    "--witness",
-    "mul.wtns",
-    "--proof",
-    "proof.json",
-    "--public",
-    "public.json",
-];
+/// The arguments that prove the multiplier.
+fn multiplier() -> Vec<&'static str> {
+    prove_multiplier(&["--proof", "proof.json", "--public", "public.json"])
+}
 
 /// The CUDA core's library, or nothing, with a line that says why.
 fn cuda_core() -> Option<PathBuf> {
@@ -53,7 +44,7 @@ fn run(bench: &Workbench, arguments: &[&str], driver: &str) -> Output {
 
 /// `prove` of the multiplier, likewise.
 fn prove(bench: &Workbench, more: &[&str], driver: &str) -> Output {
-    run(bench, &[&MULTIPLIER, more].concat(), driver)
+    run(bench, &[&multiplier()[..], more].concat(), driver)
 }
 
 #[track_caller]
@@ -96,7 +87,7 @@ fn without_a_driver_the_cpu_core_stands_in_and_that_is_said_once() {
         return;
     }
     let bench = bench(&core, "");
-    let mut command = bench.command(&MULTIPLIER);
+    let mut command = bench.command(&multiplier());
     let output = command.arg("--json").output().expect("the program runs");
     assert_eq!(report(&output)["core"], "cpu");
     assert_eq!(said(&output, "this machine has no CUDA driver"), 1, "{}", stderr(&output));

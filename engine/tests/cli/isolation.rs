@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::support::{POLICIES, Workbench, stderr};
+use super::support::{POLICIES, Workbench, prove_chunks, stderr};
 
 /// A workbench whose policies all run in processes of their own, under these limits.
 fn isolated(limits: &str) -> Workbench {
@@ -16,26 +16,13 @@ fn isolated(limits: &str) -> Workbench {
     bench
 }
 
-const PROVE: [&str; 11] = [
-    "prove",
-    "--file",
-    "file",
-    "--chunk-bytes",
-    "16",
-    "--params",
-    "chunk.params",
-    "--proof",
-    "proof.json",
-    "--public",
-    "public.json",
-];
-
 #[test]
 fn each_shipped_policy_proves_from_its_own_process() {
     let bench = isolated("decision_ms: 10000").with_chunk_params();
     bench.write("file", b"sixteen bytes ..then a second one and a rest");
     for policy in POLICIES {
-        let output = bench.command(&PROVE).args(["--policy", policy, "--json"]).output().expect("it runs");
+        let output =
+            bench.command(&prove_chunks(&[])).args(["--policy", policy, "--json"]).output().expect("it runs");
         assert!(output.status.success(), "{policy}: {}", stderr(&output));
         let report: Value = serde_json::from_slice(&output.stdout).expect("JSON alone on standard output");
         let device = &report["devices"][0];

@@ -7,7 +7,7 @@ use interlock_engine::format::Input;
 use interlock_engine::proof;
 use serde_json::Value;
 
-use super::support::{CHUNK_BYTES, POLICIES, Workbench};
+use super::support::{CHUNK_BYTES, POLICIES, Workbench, prove_chunks, prove_multiplier};
 
 const CONTENT: &[u8] = b"sixteen bytes ..then a second one and a rest";
 
@@ -17,18 +17,7 @@ fn chunks_of_a_file_are_proved_under_each_policy_with_one_to_four_workers() {
     bench.write("file", CONTENT);
     for policy in POLICIES {
         for workers in ["1", "2", "3", "4"] {
-            let text = bench.succeed(&[
-                "prove",
-                "--file",
-                "file",
-                "--chunk-bytes",
-                "16",
-                "--params",
-                "chunk.params",
-                "--proof",
-                "proof.json",
-                "--public",
-                "public.json",
+            let text = bench.succeed(&prove_chunks(&[
                 "--vkey",
                 "vkey.json",
                 "--policy",
@@ -36,7 +25,7 @@ fn chunks_of_a_file_are_proved_under_each_policy_with_one_to_four_workers() {
                 "--workers",
                 workers,
                 "--json",
-            ]);
+            ]));
             let report: Value = serde_json::from_str(&text).expect("JSON alone on standard output");
             assert_eq!(
                 (&report["policy"], &report["proofs"], &report["failed"]),
@@ -64,19 +53,7 @@ fn chunks_of_a_file_are_proved_under_each_policy_with_one_to_four_workers() {
 #[test]
 fn a_proof_does_not_hold_for_other_inputs() {
     let bench = Workbench::new().with_multiplier();
-    bench.succeed(&[
-        "prove",
-        "--r1cs",
-        "mul.r1cs",
-        "--zkey",
-        "mul.zkey",
-        "--witness",
-        "mul.wtns",
-        "--proof",
-        "p",
-        "--public",
-        "i",
-    ]);
+    bench.succeed(&prove_multiplier(&["--proof", "p", "--public", "i"]));
     bench.succeed(&["verify", "--vkey", "vkey.json", "--proof", "p", "--public", "i"]);
     let other = fs::read_to_string(bench.path("i")).expect("text").replace(|c: char| c.is_ascii_digit(), "1");
     bench.write("other", other);
@@ -205,19 +182,7 @@ fn private_inputs_that_circom_optimised_away_need_no_wire() {
     let at = circuit.windows(12).position(|window| window == header).expect("a header") + 12;
     circuit[at + 4 + 32 + 12] += 9;
     bench.write("mul.r1cs", circuit);
-    bench.succeed(&[
-        "prove",
-        "--r1cs",
-        "mul.r1cs",
-        "--zkey",
-        "mul.zkey",
-        "--witness",
-        "mul.wtns",
-        "--proof",
-        "p",
-        "--public",
-        "i",
-    ]);
+    bench.succeed(&prove_multiplier(&["--proof", "p", "--public", "i"]));
     bench.succeed(&["verify", "--vkey", "vkey.json", "--proof", "p", "--public", "i"]);
 }
 

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::support::Workbench;
+use super::support::{Workbench, prove_chunks};
 
 /// Sends a signal by its name, as a person would.
 fn kill(signal: &str, process: u32) {
@@ -17,22 +17,7 @@ fn a_signal_ends_the_run_with_what_was_begun() {
     for signal in ["INT", "TERM"] {
         let bench = Workbench::new().with_chunk_params();
         bench.write("file", [7; 16 * 400]);
-        let mut command = bench.command(&[
-            "prove",
-            "--file",
-            "file",
-            "--chunk-bytes",
-            "16",
-            "--params",
-            "chunk.params",
-            "--proof",
-            "proof.json",
-            "--public",
-            "public.json",
-            "--vkey",
-            "vkey.json",
-            "--json",
-        ]);
+        let mut command = bench.command(&prove_chunks(&["--vkey", "vkey.json", "--json"]));
         let program = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
         // The first proof is the sign that the run is under way.
         while bench.files("proof.").is_empty() {

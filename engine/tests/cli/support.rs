@@ -91,6 +91,19 @@ impl Workbench {
     }
 }
 
+/// The arguments that prove `file` in chunks, and `more`.
+pub fn prove_chunks<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    let common = ["prove", "--file", "file", "--chunk-bytes", "16", "--params", "chunk.params"];
+    let outputs = ["--proof", "proof.json", "--public", "public.json"];
+    [&common[..], &outputs, more].concat()
+}
+
+/// The arguments that prove the multiplier's witness, and `more`: the outputs too.
+pub fn prove_multiplier<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    let common = ["prove", "--r1cs", "mul.r1cs", "--zkey", "mul.zkey", "--witness", "mul.wtns"];
+    [&common[..], more].concat()
+}
+
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
