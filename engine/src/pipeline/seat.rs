@@ -399,19 +399,13 @@ impl Seat {
 
     fn event(&self, event: TimelineKind, owner: Option<(TaskId, Owner)>) -> TimelineEvent {
         TimelineEvent {
-            at_ns: self.clock.now_ns(),
-            event,
             core: self.core.name(),
             device: Some(self.device),
             worker: owner.map(|(_, owner)| owner.worker),
             job: owner.map(|(_, owner)| owner.job),
             partition: owner.map(|(_, owner)| owner.partition),
             task: owner.map(|(task, _)| task.0),
-            stage: None,
-            duration_ns: None,
-            bytes: None,
-            locks: String::new(),
-            detail: String::new(),
+            ..TimelineEvent::new(self.clock.now_ns(), event)
         }
     }
 }

@@ -74,18 +74,10 @@ fn checked(shared: &Shared, context: &JobContext, witness: Witness) -> Result<Wi
 
 fn record(shared: &Shared, worker: u32, context: &JobContext, partition: u32, duration_ns: u64) {
     shared.recorder.record(&TimelineEvent {
-        at_ns: shared.clock.now_ns(),
-        event: TimelineKind::Synthesized,
-        core: "",
-        device: None,
         worker: Some(worker),
         job: Some(context.job),
         partition: Some(partition),
-        task: None,
-        stage: None,
         duration_ns: Some(duration_ns),
-        bytes: None,
-        locks: String::new(),
-        detail: String::new(),
+        ..TimelineEvent::new(shared.clock.now_ns(), TimelineKind::Synthesized)
     });
 }

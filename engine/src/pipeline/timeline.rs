@@ -65,6 +65,27 @@ pub struct TimelineEvent {
     pub detail: String,
 }
 
+impl TimelineEvent {
+    /// An event of which nothing else is known yet.
+    pub fn new(at_ns: u64, event: TimelineKind) -> Self {
+        Self {
+            at_ns,
+            event,
+            core: "",
+            device: None,
+            worker: None,
+            job: None,
+            partition: None,
+            task: None,
+            stage: None,
+            duration_ns: None,
+            bytes: None,
+            locks: String::new(),
+            detail: String::new(),
+        }
+    }
+}
+
 /// Takes events as they happen. Called from all workers: be quick.
 pub trait Recorder: Send + Sync {
     /// Takes one event. Events of one task come in order; others may interleave.

@@ -282,19 +282,13 @@ impl Attempt<'_> {
 
     fn record_verified(&self) {
         self.shared.recorder.record(&TimelineEvent {
-            at_ns: self.shared.clock.now_ns(),
-            event: TimelineKind::Verified,
             core: self.device.seat.core.name(),
             device: Some(self.device.seat.device()),
             worker: Some(self.worker),
             job: Some(self.task.context.job),
             partition: Some(self.task.partition),
-            task: None,
-            stage: None,
             duration_ns: Some(self.task.report.verify_ns),
-            bytes: None,
-            locks: String::new(),
-            detail: String::new(),
+            ..TimelineEvent::new(self.shared.clock.now_ns(), TimelineKind::Verified)
         });
     }
 

@@ -139,7 +139,7 @@ pub enum WriteError {
         what: &'static str,
     },
     /// The writer failed.
-    #[error("cannot be written: {0}")]
+    #[error("writing failed: {0}")]
     Io(#[from] io::Error),
 }
 
