@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
 /// Blocks start and end at multiples of this: what the widest loads and the copy engines like.
 pub const ALIGNMENT: u64 = 512;
 
@@ -26,8 +28,8 @@ pub enum End {
 #[derive(Debug)]
 pub struct Arena {
     capacity: u64,
-    /// Start and length of each taken block.
-    taken: BTreeMap<u64, u64>,
+    /// Start, length and end of each taken block.
+    taken: BTreeMap<u64, (u64, End)>,
     held: u64,
     peak: u64,
 }
@@ -62,10 +64,17 @@ impl Arena {
         }
         let bytes = aligned(bytes.max(1));
         let start = self.gap(bytes, end)?;
-        self.taken.insert(start, bytes);
+        self.taken.insert(start, (bytes, end));
         self.held += bytes;
         self.peak = self.peak.max(self.held);
         Some(start)
+    }
+
+    /// Whether a block that cannot be had now may be had once short-lived blocks are given back: there are bytes enough,
+    /// but not side by side.
+    fn is_worth_waiting(&self, bytes: u64) -> bool {
+        let enough = self.held.saturating_add(bytes) <= self.capacity;
+        enough && self.taken.values().any(|(_, end)| *end == End::High)
     }
 
     /// Where a block of `bytes` bytes can start.
@@ -82,15 +91,57 @@ impl Arena {
     /// # Panics
     /// When no taken block starts at `start`.
     pub fn give_back(&mut self, start: u64) {
-        let bytes = self.taken.remove(&start).expect("a block is given back once");
+        let (bytes, _) = self.taken.remove(&start).expect("a block is given back once");
         self.held -= bytes;
     }
 
     /// The free ranges, from low to high.
     fn gaps(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let ends = self.taken.iter().map(|(start, bytes)| start + bytes);
+        let ends = self.taken.iter().map(|(start, (bytes, _))| start + bytes);
         let starts = self.taken.keys().copied().chain([self.capacity]);
         std::iter::once(0).chain(ends).zip(starts)
+    }
+}
+
+/// An arena for several threads.
+pub struct SharedArena {
+    arena: Mutex<Arena>,
+    given_back: Condvar,
+}
+
+impl SharedArena {
+    /// See [`Arena::new`].
+    pub fn new(capacity: u64) -> Self {
+        Self { arena: Mutex::new(Arena::new(capacity)), given_back: Condvar::new() }
+    }
+
+    /// The arena itself.
+    pub fn lock(&self) -> MutexGuard<'_, Arena> {
+        self.arena.lock()
+    }
+
+    /// As [`Arena::take`]. The ledger counts bytes and knows no gaps: where there are bytes enough, but not side by side,
+    /// this waits for blocks from the high end, which are given back as soon as a Compute is done.
+    ///
+    /// # Errors
+    /// How many bytes are taken, when there is nothing to wait for.
+    pub fn take(&self, bytes: u64, end: End) -> Result<u64, u64> {
+        let mut arena = self.arena.lock();
+        loop {
+            if let Some(start) = arena.take(bytes, end) {
+                return Ok(start);
+            }
+            if !arena.is_worth_waiting(bytes) {
+                return Err(arena.held());
+            }
+            self.given_back.wait(&mut arena);
+        }
+    }
+
+    /// See [`Arena::give_back`].
+    pub fn give_back(&self, start: u64) {
+        self.arena.lock().give_back(start);
+        self.given_back.notify_all();
     }
 }
 
@@ -113,6 +164,26 @@ mod tests {
         assert_eq!(arena.take(3 * ALIGNMENT, End::High), Some(ALIGNMENT));
         assert_eq!((arena.held(), arena.peak()), (10 * ALIGNMENT, 10 * ALIGNMENT));
         assert_eq!(arena.take(1, End::Low), None);
+    }
+
+    #[test]
+    fn bytes_that_are_not_side_by_side_are_waited_for() {
+        let unit = |units: u64| units * ALIGNMENT;
+        let arena = SharedArena::new(unit(6));
+        let [staged_a, staged_b] = [(); 2].map(|()| arena.take(unit(1), End::Low).unwrap());
+        let [a, b] = [(); 2].map(|()| arena.take(unit(2), End::High).unwrap());
+        [staged_a, a].into_iter().for_each(|start| arena.give_back(start));
+        let [_, staged_d] = [(); 2].map(|()| arena.take(unit(1), End::Low).unwrap());
+        assert_eq!(staged_d, unit(4), "where a computed");
+        [staged_b, b].into_iter().for_each(|start| arena.give_back(start));
+        let c = arena.take(unit(2), End::High).unwrap();
+        assert_eq!((c, arena.lock().held()), (unit(2), unit(4)));
+        std::thread::scope(|scope| {
+            let d = scope.spawn(|| arena.take(unit(2), End::High));
+            arena.give_back(c);
+            assert_eq!(d.join().unwrap(), Ok(unit(2)));
+        });
+        assert_eq!(arena.take(unit(3), End::High), Err(unit(4)), "too much is told at once");
     }
 
     #[test]

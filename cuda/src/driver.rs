@@ -21,6 +21,7 @@ unsafe extern "C" {
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> c_int;
     fn cuMemcpyHtoDAsync_v2(to: CUdeviceptr, from: *const c_void, bytes: usize, stream: CUstream) -> c_int;
     fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize, stream: CUstream) -> c_int;
+    fn cuStreamSynchronize(stream: CUstream) -> c_int;
     fn cuMemHostRegister_v2(address: *mut c_void, bytes: usize, flags: c_uint) -> c_int;
     fn cuMemHostUnregister(address: *mut c_void) -> c_int;
     fn cuMemsetD32Async(address: CUdeviceptr, value: u32, count: usize, stream: CUstream) -> c_int;
@@ -135,6 +136,15 @@ pub unsafe fn pin(address: usize, bytes: usize) -> Result<(), Fault> {
 pub unsafe fn unpin(address: usize) -> Result<(), Fault> {
     // SAFETY: the caller's.
     check(unsafe { cuMemHostUnregister(std::ptr::with_exposed_provenance_mut(address)) }, "unpin host memory")
+}
+
+/// Waits for everything on a stream. Where most errors of kernels come up, hence not by cust, which knows fewer of them.
+///
+/// # Errors
+/// The driver's, of anything on the stream.
+pub fn synchronize(stream: &Stream, what: &'static str) -> Result<(), Fault> {
+    // SAFETY: the handle is live.
+    check(unsafe { cuStreamSynchronize(stream.as_inner()) }, what)
 }
 
 /// Puts a copy to the device on a stream.

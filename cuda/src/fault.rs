@@ -11,7 +11,7 @@ pub const NO_DEVICE: c_int = 100;
 
 /// Errors after which the context is of no use: CUDA driver API, "CUresult", where it says that the process must be
 /// terminated and relaunched, or that the device is gone.
-const LOST: [c_int; 14] = [
+const LOST: [c_int; 15] = [
     46,  // DEVICE_UNAVAILABLE
     101, // INVALID_DEVICE, of a device that was there
     201, // INVALID_CONTEXT
@@ -20,6 +20,7 @@ const LOST: [c_int; 14] = [
     700, // ILLEGAL_ADDRESS
     702, // LAUNCH_TIMEOUT
     709, // CONTEXT_IS_DESTROYED
+    710, // ASSERT
     714, // HARDWARE_STACK_ERROR
     715, // ILLEGAL_INSTRUCTION
     716, // MISALIGNED_ADDRESS

@@ -14,7 +14,7 @@ use cust::sys::{CUdeviceptr, CUfunction};
 use interlock_core_api::{OpenOptions, Residency};
 use parking_lot::Mutex;
 
-use crate::arena::{ALIGNMENT, Arena, End};
+use crate::arena::{ALIGNMENT, End, SharedArena};
 use crate::driver::{self, Context};
 use crate::fault::{Fault, NO_DEVICE};
 use crate::notices::Notices;
@@ -168,9 +168,9 @@ pub struct Gpu {
     /// When the device was opened, by its own clock.
     pub opened: Event,
     /// From `base`.
-    keys: Mutex<Arena>,
+    keys: SharedArena,
     /// From `base + keys_capacity`.
-    tasks: Mutex<Arena>,
+    tasks: SharedArena,
     base: CUdeviceptr,
     pinned: Mutex<Vec<LockedBuffer<u64>>>,
     // Fields are dropped in order: the context goes last.
@@ -213,22 +213,23 @@ impl Gpu {
             limit => limit,
         };
         let key_memory = key_memory(limit, options)?;
-        let (keys, tasks) = (Arena::new(key_memory), Arena::new(limit - key_memory));
+        let (keys, tasks) = (SharedArena::new(key_memory), SharedArena::new(limit - key_memory));
+        let keys_capacity = keys.lock().capacity();
         let opened = Event::new(EventFlags::DEFAULT).context("make an event")?;
         let stream = Stream::new(StreamFlags::NON_BLOCKING, None).context("make a stream")?;
         opened.record(&stream).context("record an event")?;
-        stream.synchronize().context("open the device")?;
+        driver::synchronize(&stream, "open the device")?;
         let name = device.name().context("ask for the device's name")?;
         // Last: nothing that follows may fail, or it would not be freed.
-        let base = driver::allocate(keys.capacity() + tasks.capacity(), "keys and tasks")?;
+        let base = driver::allocate(keys_capacity + tasks.lock().capacity(), "keys and tasks")?;
         Ok(Self {
             kernels,
             multiprocessors: multiprocessors as u64,
             name,
             measure: options.measure_steps,
-            keys_capacity: keys.capacity(),
-            keys: Mutex::new(keys),
-            tasks: Mutex::new(tasks),
+            keys_capacity,
+            keys,
+            tasks,
             base,
             pinned: Mutex::new(Vec::new()),
             notices,
@@ -258,7 +259,8 @@ impl Gpu {
         (arena.held(), arena.peak())
     }
 
-    /// A block for a task. No call of the driver is made.
+    /// A block for a task. No call of the driver is made; where there are bytes enough, but not side by side, it waits
+    /// for a Compute to end.
     ///
     /// # Errors
     /// No gap is wide enough.
@@ -281,15 +283,15 @@ impl Gpu {
         end: End,
         what: &'static str,
     ) -> Result<Block, Fault> {
-        let mut arena = self.arena(pool).lock();
-        let Some(start) = arena.take(bytes, end) else {
-            let reason = format!("{} of {} bytes are held", arena.held(), arena.capacity());
-            return Err(Fault::OutOfMemory { what, bytes, reason });
-        };
+        let arena = self.arena(pool);
+        let start = arena.take(bytes, end).map_err(|held| {
+            let reason = format!("{held} of {} bytes are held", arena.lock().capacity());
+            Fault::OutOfMemory { what, bytes, reason }
+        })?;
         Ok(Block { gpu: self.clone(), pool, start })
     }
 
-    fn arena(&self, pool: Pool) -> &Mutex<Arena> {
+    fn arena(&self, pool: Pool) -> &SharedArena {
         match pool {
             Pool::Keys => &self.keys,
             Pool::Tasks => &self.tasks,
@@ -485,6 +487,6 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        self.gpu.arena(self.pool).lock().give_back(self.start);
+        self.gpu.arena(self.pool).give_back(self.start);
     }
 }

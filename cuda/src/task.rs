@@ -77,7 +77,7 @@ impl Task {
             driver::upload(to, from.as_ptr().cast(), size_of_val(from), &self.copies, "upload the witness")?
         };
         clock.mark("upload")?;
-        self.copies.synchronize().context("upload the witness")?;
+        driver::synchronize(&self.copies, "upload the witness")?;
         self.steps.extend(clock.steps()?);
         if self.key.shape.b_in_staged() == 0 {
             self.source = None;
@@ -159,7 +159,7 @@ impl Task {
         clock.mark("b_g2")?;
         // SAFETY: both sides have that many bytes; the copy is over once the stream is.
         unsafe { driver::download(host, results, COUNTS_OFFSET as usize, stream, "download the sums")? };
-        stream.synchronize().context("run the kernels")?;
+        driver::synchronize(stream, "run the kernels")?;
         self.steps.extend(clock.steps()?);
         Ok([h, l, a, b_g1, b_g2])
     }

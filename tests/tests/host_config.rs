@@ -81,6 +81,18 @@ fn what_is_unknown_is_refused_where_it_stands() {
     syntax(refused("(limits: (\n refusal: 3))", 2, 2..=9));
     syntax(refused("(core: Cpu(\n memry: 1))", 2, 2..=7));
     syntax(refused("(core: Gpu())", 1, 8..=11));
+    for (settings, words) in [
+        ("devices: []", "no devices"),
+        ("devices: [1, 0, 1]", "device 1 is there twice"),
+        ("devices: [-1]", "out of bounds"),
+        ("vram_limit: 0", "0 bytes"),
+        ("key_memory: \"0GiB\"", "0 bytes"),
+        ("srs: Streaming", "Streaming"),
+        ("spare: 1", "spare"),
+    ] {
+        let error = parse(&format!("(core: Cuda({settings}))")).expect_err(settings).to_string();
+        assert!(error.starts_with(FILE) && error.contains(words), "{settings}: {error}");
+    }
 }
 
 #[test]

@@ -54,11 +54,11 @@ fn home_of(view: &KeyView<'_>, residency: Residency, key_memory: u64, shape: &Sh
     if residency != Residency::STREAMED {
         let h = Work::new(G1, shape.h_points, shape.h_points, u64::MAX, shape.multiprocessors);
         let multiples = h.best_multiples(G1, shape.workspace_bytes());
-        let most = resident_bytes(view, multiples);
+        let most = device_bytes(view, Home::Device { multiples });
         if most <= key_memory / MULTIPLES_SHARE {
             return Ok(Home::Device { multiples });
         }
-        let bytes = resident_bytes(view, None);
+        let bytes = device_bytes(view, Home::Device { multiples: None });
         if bytes <= key_memory {
             return Ok(Home::Device { multiples: None });
         }
@@ -74,12 +74,20 @@ fn home_of(view: &KeyView<'_>, residency: Residency, key_memory: u64, shape: &Sh
         pairs.map(|pair| pair[1].saturating_sub(pair[0])).max().unwrap_or(0)
     };
     let longest_row = u64::from(matrices(view).map(longest).max().unwrap_or(0));
-    Ok(Home::Host { longest_row, halves: view.h_basis == BasisCode::MONOMIAL })
+    let home = Home::Host { longest_row, halves: view.h_basis == BasisCode::MONOMIAL };
+    let bytes = device_bytes(view, home);
+    if bytes > key_memory {
+        return Err(Fault::Input(format!(
+            "even streamed, the key's tables and coefficients take {bytes} bytes on the device, key_memory is \
+             {key_memory}: raise it"
+        )));
+    }
+    Ok(home)
 }
 
-/// Bytes of the whole key on a device.
-fn resident_bytes(view: &KeyView<'_>, multiples: Option<u32>) -> u64 {
-    let mut placement = Placement::new(0, &[], Home::Device { multiples });
+/// Bytes of a key on a device.
+fn device_bytes(view: &KeyView<'_>, home: Home) -> u64 {
+    let mut placement = Placement::sizes(home);
     let long: Vec<_> = matrices(view).map(long_rows).collect();
     Contents::place(view, &long, &Default::default(), &mut placement);
     placement.bytes()

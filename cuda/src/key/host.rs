@@ -26,6 +26,11 @@ pub struct HostVector {
 }
 
 impl HostVector {
+    /// These values; `pinned` if they are.
+    pub fn new<T: Copy>(values: &[T], pinned: bool) -> Self {
+        Self { address: values.as_ptr().expose_provenance(), bytes: size_of_val(values), pinned }
+    }
+
     /// Part of it.
     ///
     /// # Panics

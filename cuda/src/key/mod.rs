@@ -21,7 +21,7 @@ use self::host::Pinned;
 pub use self::host::{HostVector, Registry};
 use self::placement::Placement;
 pub use self::validate::validate;
-use crate::driver::Context;
+use crate::driver;
 use crate::fault::Fault;
 use crate::gpu::{Block, Gpu};
 use crate::launch;
@@ -207,7 +207,7 @@ impl Key {
                 (Some(pinned), host)
             }
         };
-        let mut sizes = Placement::new(0, &host, shape.home);
+        let mut sizes = Placement::sizes(shape.home);
         Contents::place(view, &long, &numbers, &mut sizes);
         let memory = gpu.take_for_key(sizes.bytes())?;
         let mut placement = Placement::new(memory.address(), &host, shape.home);
@@ -224,9 +224,13 @@ impl Key {
         };
         let stream = key.gpu.stream()?;
         // SAFETY: `view`, `long` and `numbers` outlive the copies, which end before this returns.
-        unsafe { placement.copy(&key.gpu, &stream)? };
-        key.make_tables(&stream)?;
-        key.make_multiples(&stream)?;
+        let copied = unsafe { placement.copy(&key.gpu, &stream) };
+        let made = copied.and_then(|()| key.make_tables(&stream)).and_then(|()| key.make_multiples(&stream));
+        if made.is_err() {
+            // What was launched still writes to the key's memory, which somebody else has as soon as this returns.
+            let _ = stream.synchronize();
+        }
+        made?;
         let gpu = &key.gpu;
         gpu.keep_host_buffers(&[shape.variables as usize * 4, crate::plan::RESULT_BYTES as usize / 8]);
         Ok(key)
@@ -239,7 +243,7 @@ impl Key {
         let (kernel, grid) = (&self.gpu.kernels.multiples, (count.div_ceil(128), 128, 0));
         // SAFETY: `void multiples(fp_t*, uint32_t, uint32_t, uint32_t)`; the table has room for all windows.
         unsafe { launch!(kernel, stream, grid, table, points, bits, windows)? };
-        stream.synchronize().context("make multiples of points")
+        driver::synchronize(stream, "make multiples of points")
     }
 
     fn make_tables(&self, stream: &Stream) -> Result<(), Fault> {
@@ -264,7 +268,7 @@ impl Key {
                 unsafe { launch!(self.gpu.kernels.powers, stream, grid, out, count, log_step, base, scale)? };
             }
         }
-        stream.synchronize().context("make tables of powers")
+        driver::synchronize(stream, "make tables of powers")
     }
 }
 

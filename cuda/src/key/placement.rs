@@ -9,7 +9,7 @@ use interlock_core_api::{G1Limbs, KeyView};
 use super::host::HostVector;
 use super::{Place, matrices};
 use crate::arena::aligned;
-use crate::driver::{self, Context};
+use crate::driver;
 use crate::fault::Fault;
 use crate::gpu::Gpu;
 use crate::plan::{Home, window_count};
@@ -24,6 +24,11 @@ pub struct Placement<'a> {
 }
 
 impl<'a> Placement<'a> {
+    /// To find out how many bytes go to the device, and no more.
+    pub fn sizes(home: Home) -> Self {
+        Self { base: 0, bytes: 0, copies: Vec::new(), host: &[], home }
+    }
+
     /// From `base` on; vectors that stay in host memory are among `host`.
     pub fn new(base: CUdeviceptr, host: &'a [HostVector], home: Home) -> Self {
         Self { base, bytes: 0, copies: Vec::new(), host, home }
@@ -55,7 +60,8 @@ impl<'a> Placement<'a> {
         }
         let (address, bytes) = (values.as_ptr().cast::<u8>(), size_of_val(values));
         let is_it = |vector: &&HostVector| vector.as_ptr() == address && vector.bytes() == bytes;
-        Place::Host(*self.host.iter().find(is_it).expect("all streamed vectors are listed"))
+        let pinned = self.host.iter().find(is_it).is_some_and(|vector| vector.pinned);
+        Place::Host(HostVector::new(values, pinned))
     }
 
     /// Points, and room for their multiples if there are to be any; then also the bits of their windows.
@@ -88,7 +94,7 @@ impl<'a> Placement<'a> {
                     std::ptr::copy_nonoverlapping(source.add(offset), to, length);
                     driver::upload(address + offset as u64, to, length, stream, "upload the key")?;
                 }
-                stream.synchronize().context("upload the key")?;
+                driver::synchronize(stream, "upload the key")?;
             }
         }
         Ok(())

@@ -45,6 +45,14 @@ pub fn validate(key: &KeyView<'_>) -> Result<(), Fault> {
     if variables.into_iter().any(|variable| u64::from(*variable) >= key.num_variables) {
         return wrong("a query for a variable past the last");
     }
+    // Sums have room for each variable once.
+    let is_twice = |variables: &[u32]| {
+        let mut seen = vec![false; key.num_variables as usize];
+        variables.iter().any(|variable| std::mem::replace(&mut seen[*variable as usize], true))
+    };
+    if is_twice(key.a_variables.as_slice()) || is_twice(key.b_variables.as_slice()) {
+        return wrong("a variable twice in a query");
+    }
     if ![BasisCode::MONOMIAL, BasisCode::ODD_COSET].contains(&key.h_basis) {
         return wrong("an unknown basis of the h points");
     }

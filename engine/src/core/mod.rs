@@ -17,6 +17,7 @@ pub mod cpu;
 pub mod loaded;
 mod sums;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use blstrs::{Bls12, Scalar};
@@ -134,8 +135,8 @@ pub enum CoreError {
     OutOfMemory {
         /// The core that failed.
         core: &'static str,
-        /// What the memory was for.
-        what: &'static str,
+        /// What the memory was for, and what else there is to say.
+        what: Cow<'static, str>,
         /// How much was asked for.
         bytes: u64,
     },

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use serde::Deserialize;
+use serde::de::{Deserializer, Error as _};
 
 use super::config::threads;
 use super::{ByteSize, Sha256};
@@ -39,11 +40,14 @@ pub struct CudaConfig {
     pub library: PathBuf,
     /// What the library's SHA-256 has to be, where that is pinned.
     pub sha256: Option<Sha256>,
-    /// Ordinals of the devices.
+    /// Ordinals of the devices: at least one, each once.
+    #[serde(deserialize_with = "devices")]
     pub devices: Vec<u32>,
     /// Device memory that the engine may hold on each device. Left out: what is free when the engine starts.
+    #[serde(deserialize_with = "positive_size")]
     pub vram_limit: Option<ByteSize>,
     /// How much of it is for keys; tasks get the rest. Left out: a quarter, or, when keys are streamed, a little.
+    #[serde(deserialize_with = "positive_size")]
     pub key_memory: Option<ByteSize>,
     /// Where keys are while tasks use them.
     pub srs: SrsResidency,
@@ -59,6 +63,23 @@ impl Default for CudaConfig {
             key_memory: None,
             srs: SrsResidency::Auto,
         }
+    }
+}
+
+fn devices<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u32>, D::Error> {
+    let devices = Vec::<u32>::deserialize(deserializer)?;
+    let twice = devices.iter().enumerate().find(|(index, device)| devices[..*index].contains(device));
+    match twice {
+        _ if devices.is_empty() => Err(D::Error::custom("no devices; leave the key out for the first one")),
+        Some((_, device)) => Err(D::Error::custom(format!("device {device} is there twice"))),
+        None => Ok(devices),
+    }
+}
+
+fn positive_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ByteSize>, D::Error> {
+    match Option::<ByteSize>::deserialize(deserializer)? {
+        Some(ByteSize(0)) => Err(D::Error::custom("0 bytes; leave the key out for what is there")),
+        size => Ok(size),
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use interlock_core_api::{OpenOptions, Residency};
 
 use super::core_config::{CudaConfig, SrsResidency};
+use super::elf::{ElfError, SharedObject};
 use super::file::{FileError, LibraryFile};
 use super::{ByteSize, Config, Sha256, library_places, resident};
 use crate::core::loaded::{LoadCoreError, LoadCoreFault, LoadedCore};
@@ -27,6 +28,14 @@ pub enum CoreLibraryError {
         file: PathBuf,
         /// What is wrong with it.
         fault: FileError,
+    },
+    /// Not a shared object for this machine, truncated or damaged.
+    #[error("core library {}: {fault}", .file.display())]
+    Elf {
+        /// The library.
+        file: PathBuf,
+        /// What is wrong with it.
+        fault: ElfError,
     },
     /// The SHA-256 is not the one that was pinned.
     #[error("core library {}: sha256 is {found}, plugins.ron pins {pinned}; if the new file is right, change the pin", .file.display())]
@@ -72,6 +81,9 @@ pub fn open_cuda_core(config: &Config, cuda: &CudaConfig) -> Result<LoadedCore, 
     };
     let checked = LibraryFile::read(file).and_then(|library| library.check_trusted().map(|()| library));
     let checked = checked.map_err(|fault| CoreLibraryError::File { file: file.clone(), fault })?;
+    // The dynamic linker maps what the headers say, and a file that is too short ends the process.
+    SharedObject::parse(&checked.bytes)
+        .map_err(|fault| CoreLibraryError::Elf { file: file.clone(), fault })?;
     let found = Sha256::of(&checked.bytes);
     if let Some(pinned) = cuda.sha256.filter(|pinned| *pinned != found) {
         return Err(CoreLibraryError::WrongHash { file: file.clone(), pinned, found });

@@ -8,7 +8,7 @@ use interlock_policy_api::{Request, RequestFlags, Stage};
 use super::job::{AttemptError, PartitionOutcome, TaskError};
 use super::seat::Seat;
 use super::shared::{JobContext, Shared};
-use super::worker::ReadyTask;
+use super::worker::{Line, ReadyTask};
 use crate::core::CoreError;
 
 /// Devices that one task may lose before it goes to the fallback core: it may be the task that does it.
@@ -36,6 +36,11 @@ impl Shared {
 
     fn send_to(&self, seat: Option<usize>, mut task: ReadyTask) {
         if let Some(seat) = seat {
+            if seat >= self.main_seats && task.place.is_none() {
+                // Until the fallback core comes to one: witnesses must not pile up.
+                self.fallback_places.take();
+                task.place = Some(Line::Fallback);
+            }
             task.ready_at = Instant::now();
             match self.seats[seat].queue.push(task.context.priority, task) {
                 Ok(()) => return,

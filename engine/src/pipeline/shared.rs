@@ -8,7 +8,7 @@ use super::job::{PartitionOutcome, WitnessSource};
 use super::queue::{Places, PriorityQueue};
 use super::seat::{Clock, Seat};
 use super::timeline::Recorder;
-use super::worker::{self, ReadyTask};
+use super::worker::{self, Line, ReadyTask};
 use crate::core::{Plan, ProvingKey};
 use crate::proof::Verifier;
 
@@ -22,6 +22,12 @@ pub(super) struct JobContext {
     pub verifier: Verifier,
     pub outcomes: mpsc::Sender<PartitionOutcome>,
     pub cancelled: AtomicBool,
+}
+
+impl JobContext {
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::SeqCst)
+    }
 }
 
 /// A partition whose witness is still to be made.
@@ -45,6 +51,8 @@ pub(super) struct Shared {
     pub main_seats: usize,
     pub synthesis: PriorityQueue<Order>,
     pub places: Places,
+    /// Places of tasks that wait for the fallback core: it takes from them only, so that it never waits for the main core.
+    pub fallback_places: Places,
     pub recorder: Arc<dyn Recorder>,
     pub verify_proofs: bool,
     next_job: AtomicU64,
@@ -70,6 +78,7 @@ impl Shared {
             main_seats,
             synthesis: PriorityQueue::new(),
             places: Places::new(places),
+            fallback_places: Places::new(places),
             recorder,
             verify_proofs,
             next_job: AtomicU64::new(1),
@@ -97,7 +106,7 @@ impl Shared {
     }
 
     pub fn is_given_up(&self, context: &JobContext) -> bool {
-        self.is_stopping() || context.cancelled.load(Ordering::SeqCst)
+        self.is_stopping() || context.is_cancelled()
     }
 
     /// Puts an order in line, or ends it when the engine has stopped.
@@ -129,16 +138,18 @@ impl Shared {
         for device in &self.seats {
             for mut task in device.queue.remove(|task| task.context.job == context.job) {
                 self.give_back_place(&mut task);
-                worker::end_cancelled(self, &task.context, task.partition);
+                worker::end_given_up(self, task);
             }
             device.seat.wake();
         }
     }
 
-    /// Lets another witness be made, when this task has not let one yet.
+    /// Gives back the task's place in its line: another witness may be made, or wait.
     pub fn give_back_place(&self, task: &mut ReadyTask) {
-        if std::mem::take(&mut task.holds_place) {
-            self.places.give_back();
+        match task.place.take() {
+            Some(Line::New) => self.places.give_back(),
+            Some(Line::Fallback) => self.fallback_places.give_back(),
+            None => {}
         }
     }
 

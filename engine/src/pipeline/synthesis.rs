@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::job::{PartitionOutcome, PartitionReport, TaskError};
 use super::shared::{JobContext, Order, Shared};
 use super::timeline::{TimelineEvent, TimelineKind};
-use super::worker::{self, ReadyTask, panic_message};
+use super::worker::{self, Line, ReadyTask, panic_message};
 use crate::circuit::Witness;
 
 /// Makes witnesses until the engine stops. A place is taken before an order is, so that the order
@@ -53,7 +53,7 @@ fn make_ready(shared: &Shared, worker: u32, order: Order) -> bool {
                 report,
                 causes: Vec::new(),
                 losses: 0,
-                holds_place: true,
+                place: Some(Line::New),
             });
             true
         }

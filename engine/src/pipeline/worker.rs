@@ -29,8 +29,17 @@ pub(super) struct ReadyTask {
     pub causes: Vec<AttemptError>,
     /// Devices that were lost under an attempt at this task.
     pub losses: u32,
-    /// It counts among the witnesses that wait for a device worker.
-    pub holds_place: bool,
+    /// The line in which it waits for a device worker, while it does.
+    pub place: Option<Line>,
+}
+
+/// Lines of witnesses that wait for device workers, each of limited length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    /// From synthesis.
+    New,
+    /// For the fallback core, after the main core has failed.
+    Fallback,
 }
 
 /// Why a task left the device without a proof.
@@ -47,8 +56,10 @@ enum Ended {
 pub(super) fn run(shared: &Shared, seat: usize, worker: u32) {
     while let Some(mut task) = shared.seats[seat].queue.pop() {
         shared.give_back_place(&mut task);
-        if shared.is_given_up(&task.context) {
-            end_cancelled(shared, &task.context, task.partition);
+        // What has begun is finished, by the fallback core if need be, unless nobody wants it any more.
+        let begun = task.report.attempts > 0;
+        if task.context.is_cancelled() || (shared.is_stopping() && !begun) {
+            end_given_up(shared, task);
             continue;
         }
         task.report.queue_ns += task.ready_at.elapsed().as_nanos() as u64;
@@ -57,6 +68,16 @@ pub(super) fn run(shared: &Shared, seat: usize, worker: u32) {
         } else {
             shared.send_on(seat, task);
         }
+    }
+}
+
+/// The outcome of a task that was given up; with its report if it had begun.
+pub(super) fn end_given_up(shared: &Shared, task: ReadyTask) {
+    if task.report.attempts == 0 {
+        end_cancelled(shared, &task.context, task.partition);
+    } else {
+        let outcome = PartitionOutcome { result: Err(TaskError::Cancelled), report: task.report };
+        shared.end(&task.context, outcome);
     }
 }
 

@@ -120,6 +120,14 @@ fn files_that_are_no_core_for_this_engine_are_refused_in_a_line() {
     }
     let bench = bench(Path::new("mul.r1cs"), "");
     assert_refused(&prove(&bench, &[], ""), &["mul.r1cs"]);
+    let whole = std::fs::read(library("libinterlock_two_lock.so")).expect("it is there");
+    for length in [whole.len() / 2, whole.len() - 4_000, 100, 0] {
+        let cut = self::bench(Path::new("cut.so"), "");
+        let file = cut.write("cut.so", &whole[..length]);
+        std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .expect("it is ours");
+        assert_refused(&prove(&cut, &[], ""), &["core library", "cut.so"]);
+    }
     let missing = self::bench(Path::new("/nowhere/libinterlock_cuda.so"), "");
     assert_refused(&prove(&missing, &[], ""), &["/nowhere/libinterlock_cuda.so", "not found"]);
 }

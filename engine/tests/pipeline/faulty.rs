@@ -122,7 +122,7 @@ impl CoreTask for FaultyTask {
                 Err(CoreError::Device { core: "faulty", device: 0, message: "kernel error".into() })
             }
             Some(Fault::OutOfMemory) => {
-                Err(CoreError::OutOfMemory { core: "faulty", what: "buckets", bytes: 1 })
+                Err(CoreError::OutOfMemory { core: "faulty", what: "buckets".into(), bytes: 1 })
             }
             Some(Fault::Panic) => panic!("the card is on fire"),
             Some(Fault::WrongProof) | None => self.inner.compute(),

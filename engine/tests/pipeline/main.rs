@@ -1,6 +1,7 @@
 //! The engine as a whole, over the CPU core and cores that fail: no partition is lost, no wrong proof gets out.
 
 mod faulty;
+mod handed_on;
 mod lost;
 mod scripted;
 mod submit;

@@ -69,7 +69,7 @@ fn a_fallback_core_without_room_is_one_more_cause() {
 fn a_key_is_ready_before_its_first_task_and_a_failure_of_that_costs_nothing() {
     let failures: [fn() -> Result<(), CoreError>; 3] = [
         || Ok(()),
-        || Err(CoreError::OutOfMemory { core: NAME, what: "a key", bytes: 1 }),
+        || Err(CoreError::OutOfMemory { core: NAME, what: "a key".into(), bytes: 1 }),
         || panic!("the card is on fire"),
     ];
     for load in failures {

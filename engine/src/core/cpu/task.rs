@@ -65,7 +65,7 @@ impl CpuTask {
 
 /// An error for running out of memory, for `map_err`.
 fn out_of_memory(what: &'static str, bytes: u64) -> impl Fn(TryReserveError) -> CoreError {
-    move |_| CoreError::OutOfMemory { core: NAME, what, bytes }
+    move |_| CoreError::OutOfMemory { core: NAME, what: what.into(), bytes }
 }
 
 impl CoreTask for CpuTask {

@@ -255,7 +255,8 @@ impl Core for LoadedCore {
 fn core_error(core: &'static str, device: usize, fault: Fault) -> CoreError {
     match fault.kind {
         FaultKind::OUT_OF_MEMORY if fault.bytes != 0 => {
-            CoreError::OutOfMemory { core, what: "a task or a key on the device", bytes: fault.bytes }
+            let what = format!("a task or a key on device {device} ({})", fault.message).into();
+            CoreError::OutOfMemory { core, what, bytes: fault.bytes }
         }
         FaultKind::DEVICE_LOST => {
             CoreError::DeviceLost { core, device, message: fault.message.into_string() }
