@@ -72,7 +72,13 @@ fn caught_or<T>(fallback: T, call: impl FnOnce() -> T) -> T {
 extern "C" fn open(options: &OpenOptions) -> Outcome<CoreHandle> {
     caught(|| {
         let notices = Arc::new(Notices::default());
-        let gpu = |ordinal: &u32| Gpu::open(*ordinal, options, notices.clone()).map(Arc::new);
+        let gpu = |&ordinal: &u32| {
+            Gpu::open(ordinal, options, notices.clone()).map(Arc::new).map_err(|fault| match fault {
+                // That is no one device's fault.
+                Fault::NoDevice(_) => fault,
+                fault => Fault::Opening { ordinal, fault: Box::new(fault) },
+            })
+        };
         let gpus = options.devices.iter().map(gpu).collect::<Result<Vec<_>, _>>()?;
         if gpus.is_empty() {
             return Err(Fault::Input("no device is asked for: `devices` is empty".to_owned()));

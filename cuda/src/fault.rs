@@ -76,6 +76,14 @@ pub enum Fault {
     /// There is no device.
     #[error("{0}")]
     NoDevice(String),
+    /// A device could not be opened.
+    #[error("device {ordinal}: {fault}")]
+    Opening {
+        /// The device, by its ordinal.
+        ordinal: u32,
+        /// Why.
+        fault: Box<Fault>,
+    },
     /// What was passed in makes no sense.
     #[error("{0}")]
     Input(String),
@@ -87,9 +95,10 @@ pub enum Fault {
     },
 }
 
-impl From<Fault> for FaultRecord {
-    fn from(fault: Fault) -> Self {
-        let (kind, bytes) = match &fault {
+impl Fault {
+    /// What it is about, and bytes that could not be had.
+    fn kind(&self) -> (FaultKind, u64) {
+        match self {
             Fault::Driver { status: OUT_OF_MEMORY, .. } => (FaultKind::OUT_OF_MEMORY, 0),
             Fault::Driver { .. } => (FaultKind::DEVICE, 0),
             Fault::OutOfMemory { bytes, .. } => (FaultKind::OUT_OF_MEMORY, *bytes),
@@ -97,7 +106,14 @@ impl From<Fault> for FaultRecord {
             Fault::NoDevice(_) => (FaultKind::NO_DEVICE, 0),
             Fault::Input(_) => (FaultKind::INPUT, 0),
             Fault::Order { .. } => (FaultKind::ORDER, 0),
-        };
+            Fault::Opening { fault, .. } => fault.kind(),
+        }
+    }
+}
+
+impl From<Fault> for FaultRecord {
+    fn from(fault: Fault) -> Self {
+        let (kind, bytes) = fault.kind();
         FaultRecord { kind, bytes, message: fault.to_string().into() }
     }
 }

@@ -219,7 +219,8 @@ impl Gpu {
         let stream = Stream::new(StreamFlags::NON_BLOCKING, None).context("make a stream")?;
         opened.record(&stream).context("record an event")?;
         driver::synchronize(&stream, "open the device")?;
-        let name = device.name().context("ask for the device's name")?;
+        // Equal cards have equal names.
+        let name = format!("{} (device {ordinal})", device.name().context("ask for the device's name")?);
         // Last: nothing that follows may fail, or it would not be freed.
         let base = driver::allocate(keys_capacity + tasks.lock().capacity(), "keys and tasks")?;
         Ok(Self {
@@ -360,12 +361,11 @@ fn find_device(ordinal: u32) -> Result<Device, Fault> {
         other => other?,
     };
     if ordinal >= count {
-        let known = if count == 1 {
+        return Err(Fault::Input(if count == 1 {
             "there is one, number 0".to_owned()
         } else {
             format!("there are {count}, counted from 0")
-        };
-        return Err(Fault::Input(format!("device {ordinal}: {known}")));
+        }));
     }
     Device::get_device(ordinal).context("find the device")
 }
