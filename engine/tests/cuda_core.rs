@@ -63,8 +63,11 @@ fn cuda_core(options: &OpenOptions) -> Option<LoadedCore> {
 
 fn options(residency: Residency) -> OpenOptions {
     // Every coefficient of a dense circuit is another one: their table is on the card wherever the key is.
-    let (vram_limit, key_memory) =
-        if most_log_size() > LOG_SIZE { (6 * LIMIT, 2 * LIMIT) } else { (LIMIT, 0) };
+    let (vram_limit, key_memory) = match most_log_size() {
+        ..=LOG_SIZE => (LIMIT, 0),
+        ..=22 => (6 * LIMIT, 2 * LIMIT),
+        _ => (16 * LIMIT, 6 * LIMIT),
+    };
     OpenOptions { vram_limit, key_memory, residency, ..OpenOptions::default() }
 }
 
