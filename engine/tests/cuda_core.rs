@@ -64,8 +64,8 @@ fn cuda_core(options: &OpenOptions) -> Option<LoadedCore> {
 fn options(residency: Residency) -> OpenOptions {
     // Every coefficient of a dense circuit is another one: their table is on the card wherever the key is.
     let (vram_limit, key_memory) = match most_log_size() {
-        ..=LOG_SIZE => (LIMIT, 0),
-        ..=22 => (6 * LIMIT, 2 * LIMIT),
+        size if size <= LOG_SIZE => (LIMIT, 0),
+        size if size <= 22 => (6 * LIMIT, 2 * LIMIT),
         _ => (16 * LIMIT, 6 * LIMIT),
     };
     OpenOptions { vram_limit, key_memory, residency, ..OpenOptions::default() }
