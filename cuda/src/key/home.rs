@@ -51,14 +51,16 @@ pub fn shape_of(
 const MULTIPLES_SHARE: u64 = 4;
 
 fn home_of(view: &KeyView<'_>, residency: Residency, key_memory: u64, shape: &Shape) -> Result<Home, Fault> {
+    // Found once: it takes a look at every row.
+    let long: Vec<_> = matrices(view).map(long_rows).collect();
     if residency != Residency::STREAMED {
         let h = Work::new(G1, shape.h_points, shape.h_points, u64::MAX, shape.multiprocessors);
         let multiples = h.best_multiples(G1, shape.workspace_bytes());
-        let most = device_bytes(view, Home::Device { multiples });
+        let most = device_bytes(view, &long, Home::Device { multiples });
         if most <= key_memory / MULTIPLES_SHARE {
             return Ok(Home::Device { multiples });
         }
-        let bytes = device_bytes(view, Home::Device { multiples: None });
+        let bytes = device_bytes(view, &long, Home::Device { multiples: None });
         if bytes <= key_memory {
             return Ok(Home::Device { multiples: None });
         }
@@ -75,7 +77,7 @@ fn home_of(view: &KeyView<'_>, residency: Residency, key_memory: u64, shape: &Sh
     };
     let longest_row = u64::from(matrices(view).map(longest).max().unwrap_or(0));
     let home = Home::Host { longest_row, halves: view.h_basis == BasisCode::MONOMIAL };
-    let bytes = device_bytes(view, home);
+    let bytes = device_bytes(view, &long, home);
     if bytes > key_memory {
         return Err(Fault::Input(format!(
             "even streamed, the key's tables and coefficients take {bytes} bytes on the device, key_memory is \
@@ -86,9 +88,8 @@ fn home_of(view: &KeyView<'_>, residency: Residency, key_memory: u64, shape: &Sh
 }
 
 /// Bytes of a key on a device.
-fn device_bytes(view: &KeyView<'_>, home: Home) -> u64 {
+fn device_bytes(view: &KeyView<'_>, long: &[Vec<u32>], home: Home) -> u64 {
     let mut placement = Placement::sizes(home);
-    let long: Vec<_> = matrices(view).map(long_rows).collect();
-    Contents::place(view, &long, &Default::default(), &mut placement);
+    Contents::place(view, long, &Default::default(), &mut placement);
     placement.bytes()
 }
