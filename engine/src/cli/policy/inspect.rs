@@ -1,0 +1,43 @@
+//! `interlock policy inspect`: what a library says about itself.
+
+use std::path::Path;
+
+use interlock_policy_api::Stage;
+
+use crate::cli::{CliError, Exit, print};
+use crate::host::{self, Inspection};
+
+pub fn run(file: &Path, json: bool) -> Result<Exit, CliError> {
+    let inspection = host::inspect(file)?;
+    if json {
+        print::json(&inspection)?;
+    } else {
+        print::text(&inspection_text(&inspection))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn inspection_text(inspection: &Inspection) -> String {
+    let Inspection { file, size, sha256, mode, distrust, hooks, manifest, .. } = inspection;
+    let mut lines = vec![
+        format!("file         {} ({size} bytes, mode {mode:04o})", file.display()),
+        format!("sha256       {sha256}"),
+    ];
+    lines.extend(distrust.iter().map(|reason| format!("would not be loaded: {reason}")));
+    lines.extend([
+        format!("policy       {} {}", manifest.name, manifest.version),
+        format!("description  {}", manifest.description),
+        format!("ABI          {}.{}", manifest.abi_major, manifest.abi_minor),
+        format!("hooks        {}", if hooks.is_empty() { "none".into() } else { hooks.join(", ") }),
+    ]);
+    for lock in &manifest.locks {
+        let option = lock.permits_option.as_ref().map_or(String::new(), |name| format!(" (option {name})"));
+        let (first, last) = (Stage(lock.first), Stage(lock.last));
+        lines.push(format!("lock         {}: {first}..={last}, permits {}{option}", lock.name, lock.permits));
+    }
+    for option in &manifest.options {
+        let (name, kind, default, doc) = (&option.name, &option.kind, &option.default, &option.doc);
+        lines.push(format!("option       {name}: {kind} = {default}  {doc}"));
+    }
+    lines.join("\n") + "\n"
+}

@@ -1,0 +1,33 @@
+//! `interlock policy`: looks at policies.
+
+use std::path::{Path, PathBuf};
+
+use super::{CliError, Exit};
+
+mod inspect;
+mod list;
+
+#[derive(Debug, clap::Subcommand)]
+pub enum PolicyCommand {
+    /// Show the policies of the configuration, and what is wrong with those that cannot be loaded
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what a policy library says about itself, without running any of it
+    Inspect {
+        /// The library
+        file: PathBuf,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub fn run(explicit_config: Option<&Path>, command: &PolicyCommand) -> Result<Exit, CliError> {
+    match command {
+        PolicyCommand::List { json } => list::run(explicit_config, *json),
+        PolicyCommand::Inspect { file, json } => inspect::run(file, *json),
+    }
+}
