@@ -71,7 +71,7 @@ fn a_skipped_task_computes_inline_with_every_lock_that_covers_compute() {
     assert_eq!(
         commands,
         [
-            Command::Skipped { task: TaskId(1) },
+            Command::Skipped { task: TaskId(1), waited_ns: 0 },
             Command::Run {
                 task: TaskId(1),
                 stage: COMPUTE,

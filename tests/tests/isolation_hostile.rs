@@ -106,6 +106,11 @@ fn prove(policy: PolicyLibrary, what: &str) -> DeviceReport {
     engine.devices().remove(0)
 }
 
+/// Why the policy was taken out of its seat.
+fn reason(device: &DeviceReport) -> Option<Quarantine> {
+    device.quarantine.as_ref().map(|quarantine| quarantine.reason)
+}
+
 /// Every deed that ends the policy, at its first decision and in the middle of the work.
 #[track_caller]
 fn assert_ends(deed: &str, options: &str, end: PolicyEnd) {
@@ -113,7 +118,7 @@ fn assert_ends(deed: &str, options: &str, end: PolicyEnd) {
     for after in [0, 5] {
         let what = format!("{deed}, after {after}");
         let device = prove(isolated(&format!("(deed: \"{deed}\", after: {after}{options})")), &what);
-        assert_eq!(device.quarantine, Some(Quarantine::Ended(end)), "{what}");
+        assert_eq!(reason(&device), Some(Quarantine::Ended(end)), "{what}");
         assert_eq!(device.policy, "serialized-fallback", "{what}");
         assert_eq!(device.counters.failed, 0, "{what}");
         alone.assert_nothing_left(&what);
@@ -125,7 +130,7 @@ fn assert_ends(deed: &str, options: &str, end: PolicyEnd) {
 fn assert_fails(deed: &str, options: &str) {
     let alone = Alone::new();
     let device = prove(isolated(&format!("(deed: \"{deed}\"{options})")), deed);
-    assert_eq!((device.quarantine, device.policy.as_str()), (None, "hostile"), "{deed}");
+    assert_eq!((reason(&device), device.policy.as_str()), (None, "hostile"), "{deed}");
     assert_eq!(device.policy_stats["succeeded"], 0, "{deed}");
     assert!(device.policy_stats["decisions"] >= PARTITIONS as u64, "{deed}");
     alone.assert_nothing_left(deed);
@@ -173,7 +178,7 @@ fn other_processes_are_out_of_reach() {
     assert!(bystander.try_wait().expect("it is ours").is_none(), "it lives");
     bystander.kill().expect("it is ours");
     bystander.wait().expect("it is ours");
-    assert_eq!(device.quarantine, Some(Quarantine::Ended(end)));
+    assert_eq!(reason(&device), Some(Quarantine::Ended(end)));
     alone.assert_nothing_left("kill");
 }
 
@@ -208,7 +213,7 @@ fn files_are_out_of_reach() {
 fn a_crash_where_nobody_waits_for_an_answer_is_found() {
     let alone = Alone::new();
     let device = prove(isolated("(deed: \"observe: crash\")"), "observe");
-    assert_eq!(device.quarantine, Some(Quarantine::Ended(PolicyEnd::Signal { signal: SIGSEGV })));
+    assert_eq!(reason(&device), Some(Quarantine::Ended(PolicyEnd::Signal { signal: SIGSEGV })));
     alone.assert_nothing_left("observe");
 }
 

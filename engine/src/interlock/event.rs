@@ -87,6 +87,8 @@ pub enum Command {
     Skipped {
         /// Which task.
         task: TaskId,
+        /// How long the task stood at the Stage gate.
+        waited_ns: u64,
     },
     /// Locks and bytes came free. To be written down.
     Freed {
@@ -121,7 +123,7 @@ pub enum Command {
 }
 
 /// Why a verdict was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Refusal {
     /// A kind of verdict the host does not know.
@@ -162,7 +164,7 @@ impl fmt::Display for Refusal {
 }
 
 /// Why a policy was quarantined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quarantine {
     /// It was refused too often in a row about one task at one gate, or a hook failed too often in a row.
@@ -179,6 +181,31 @@ pub enum Quarantine {
     },
     /// Its process is gone.
     Ended(PolicyEnd),
+}
+
+impl Quarantine {
+    /// A short name of the reason, for programs: it does not change from one version to the next.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::TooManyRefusals { .. } => "refusals",
+            Self::Stalled { .. } => "stalled",
+            Self::Ended(_) => "ended",
+        }
+    }
+
+    /// What to do about it.
+    pub fn advice(&self) -> &'static str {
+        match self {
+            Self::TooManyRefusals { .. } => {
+                "Check that the policy was made for this engine and its options fit the device; the dump has what it was refused"
+            }
+            Self::Stalled { .. } => {
+                "Look in the dump at who waits with locks and bytes free, and for what: the policy waits for something that does \
+                 not come. If it is meant to hold tasks back for so long, raise limits.stall_ms"
+            }
+            Self::Ended(end) => end.advice(),
+        }
+    }
 }
 
 impl fmt::Display for Quarantine {

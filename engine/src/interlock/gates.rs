@@ -159,8 +159,11 @@ impl Turn<'_> {
     }
 
     fn skip(&mut self, id: TaskId) {
+        let now_ns = self.arbiter.now_ns;
+        let Some(waiter) = self.waiter(id) else { return };
+        let waited_ns = now_ns - waiter.since_ns;
         self.arbiter.counters.skips += 1;
-        self.commands.push(Command::Skipped { task: id });
+        self.commands.push(Command::Skipped { task: id, waited_ns });
         self.release(id, self.arbiter.table.over_at(Stage::COMPUTE), false);
         self.stand_at(id, Stage::COMPUTE);
         self.moved = true;

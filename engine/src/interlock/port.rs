@@ -16,7 +16,7 @@ pub enum PolicyFault {
 }
 
 /// How the process of a policy ended. A policy in the engine's own process has none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicyEnd {
     /// A signal that the host did not send: a crash, or a system call that is not allowed.
@@ -38,6 +38,31 @@ pub enum PolicyEnd {
     Rubbish,
     /// It is gone, and the system does not say how.
     Lost,
+}
+
+impl PolicyEnd {
+    /// What to do about it.
+    pub(super) fn advice(&self) -> &'static str {
+        match self {
+            Self::Silent { .. } => {
+                "If the machine is merely slow or overloaded, raise limits.decision_ms; if not, the policy hangs: report it to \
+                 its author with the dump"
+            }
+            Self::Signal { signal: 6 } => {
+                "If the policy needs more memory, raise limits.policy_memory; if not, report it to its author with the dump"
+            }
+            Self::Signal { signal: 9 } => {
+                "Find who kills processes on this machine; the kernel does when memory runs out"
+            }
+            Self::Signal { signal: 31 } => {
+                "Do not trust this policy unless its author can say why it makes that call; run it in no other mode"
+            }
+            Self::Rubbish => "Do not trust this policy: it writes where no policy has to write",
+            Self::Signal { .. } | Self::Exited { .. } | Self::Lost => {
+                "Report it to the policy's author with the dump; use another policy until then"
+            }
+        }
+    }
 }
 
 impl fmt::Display for PolicyEnd {

@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use super::job::{Job, JobHandle};
+use super::policy_stats::{DevicePolicyStats, QuarantineReport};
 use super::queue::PriorityQueue;
 use super::seat::{Clock, Seat, SeatConfig};
 use super::shared::{JobContext, Order, SeatWithQueue, Shared};
@@ -15,7 +16,7 @@ use super::worker::panic_message;
 use super::{synthesis, worker};
 use crate::core::{Core, CoreError, Plan, ProvingKey};
 use crate::host::{LoadError, PolicyLibrary};
-use crate::interlock::{Counters, Limits, Quarantine, Snapshot};
+use crate::interlock::{Counters, Limits, Snapshot};
 use crate::proof::{Verifier, VerifyError};
 
 /// How an engine is put together. Make one with [`Engine::builder`].
@@ -213,7 +214,7 @@ pub struct DeviceReport {
     /// The policy in the seat.
     pub policy: String,
     /// Why the policy before it was quarantined, if one was.
-    pub quarantine: Option<Quarantine>,
+    pub quarantine: Option<QuarantineReport>,
     /// What the arbiter counted.
     pub counters: Counters,
     /// The policy's own counters.
@@ -363,6 +364,18 @@ impl Engine {
             }
         };
         self.shared.seats.iter().map(report).collect()
+    }
+
+    /// What each policy did that sat on a device since the engine started: decisions and how long they took, verdicts, refusals,
+    /// waits, quarantine, its own counters.
+    pub fn policy_stats(&self) -> Vec<DevicePolicyStats> {
+        let stats = |device: &SeatWithQueue| DevicePolicyStats {
+            device: device.seat.device(),
+            core: device.seat.core.name().to_owned(),
+            name: device.seat.name().to_owned(),
+            policies: device.seat.policy_stats(),
+        };
+        self.shared.seats.iter().map(stats).collect()
     }
 
     /// The arbiter of each device as it stands: locks, ledger, waiters.

@@ -18,6 +18,8 @@
 
 mod engine;
 mod job;
+mod metered;
+mod policy_stats;
 mod queue;
 mod routing;
 mod seat;
@@ -30,5 +32,10 @@ pub use engine::{DeviceReport, Engine, EngineBuilder, EngineError, StopHandle};
 pub use job::{
     AttemptError, Job, JobHandle, PartitionOutcome, PartitionReport, Proved, StageReport, SynthesisError,
     TaskError,
+};
+pub use metered::Metered;
+pub use policy_stats::{
+    Bucket, DevicePolicyStats, Distribution, GateWaits, PolicyIdentity, PolicyStats, QuarantineReport,
+    VerdictCounts,
 };
 pub use timeline::{NoRecorder, Recorder, TimelineEvent, TimelineKind};

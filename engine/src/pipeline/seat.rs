@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use interlock_policy_api::{DeviceView, Request, Stage, Strided, least_loaded};
 use parking_lot::{Condvar, Mutex};
 
+use super::metered::Metered;
+use super::policy_stats::{PolicyStats, QuarantineReport, Tally};
 use super::timeline::{Recorder, TimelineEvent, TimelineKind};
 use crate::core::Core;
 use crate::host::{LoadError, LoadedPolicy, PolicyLibrary};
@@ -18,6 +20,9 @@ use crate::interlock::{
     Arbiter, ArbiterConfig, Command, Counters, Event, EventError, Outcome, Quarantine, Snapshot, TaskId,
     TaskSpec,
 };
+
+/// Of how many policies that left the seat it is remembered what they did.
+const MOST_TALLIES: usize = 32;
 
 /// The engine's clock: nanoseconds since it started.
 #[derive(Clone, Copy, Debug)]
@@ -82,12 +87,15 @@ pub(super) struct Seat {
 
 struct State {
     arbiter: Arbiter,
-    policy: LoadedPolicy,
+    policy: Metered,
+    /// Of the policies that sat here before, one each, the oldest first.
+    tallies: Vec<Box<Tally>>,
     /// Who takes the seat when the arbiter has drained.
     next: Option<LoadedPolicy>,
     turns: HashMap<TaskId, Turn>,
     owners: HashMap<TaskId, Owner>,
-    quarantine: Option<Quarantine>,
+    /// Of the last policy that was.
+    quarantine: Option<QuarantineReport>,
     /// Why no task may use the device any more.
     lost: Option<String>,
 }
@@ -97,7 +105,7 @@ struct State {
 pub(super) struct SeatReport {
     pub policy: String,
     pub counters: Counters,
-    pub quarantine: Option<Quarantine>,
+    pub quarantine: Option<QuarantineReport>,
     pub lost: Option<String>,
     pub policy_stats: Vec<(String, u64)>,
 }
@@ -123,7 +131,8 @@ impl Seat {
         let arbiter_config = ArbiterConfig { device, capacity_bytes, workers, limits };
         let state = State {
             arbiter: Arbiter::new(arbiter_config, library.locks().clone()),
-            policy: library.instantiate()?,
+            policy: Metered::new(library.instantiate()?, clock.now_ns()),
+            tallies: Vec::new(),
             next: None,
             turns: HashMap::new(),
             owners: HashMap::new(),
@@ -168,7 +177,7 @@ impl Seat {
     /// Asks the policy in this seat where a task should go. A choice that cannot be followed is written
     /// down and replaced by the least loaded device.
     pub fn place(&self, request: &Request, devices: &[DeviceView]) -> usize {
-        let choice = self.state.lock().policy.place(request, devices);
+        let choice = self.state.lock().policy.policy_mut().place(request, devices);
         let choice = choice.unwrap_or_else(|error| {
             tracing::warn!(job = request.job, partition = request.partition, %error, "placement refused");
             least_loaded(Strided::new(devices))
@@ -179,12 +188,21 @@ impl Seat {
     pub fn report(&self) -> SeatReport {
         let mut state = self.state.lock();
         SeatReport {
-            policy: state.policy.library().name().to_owned(),
+            policy: state.policy.policy().library().name().to_owned(),
             counters: state.arbiter.counters().clone(),
-            quarantine: state.quarantine,
+            quarantine: state.quarantine.clone(),
             lost: state.lost.clone(),
-            policy_stats: state.policy.stats().unwrap_or_default(),
+            policy_stats: state.policy.policy_mut().stats().unwrap_or_default(),
         }
+    }
+
+    /// What each policy did that sat here, the one in the seat last.
+    pub fn policy_stats(&self) -> Vec<PolicyStats> {
+        let mut state = self.state.lock();
+        let own = state.policy.policy_mut().stats().unwrap_or_default();
+        let mut seated = state.policy.stats(self.clock.now_ns());
+        seated.counters = own.into_iter().collect();
+        state.tallies.iter().map(|tally| tally.stats(None)).chain([seated]).collect()
     }
 
     pub fn snapshot(&self) -> Snapshot {
@@ -324,10 +342,26 @@ impl Seat {
             let event = self.event(TimelineKind::Seated, None);
             self.record(TimelineEvent { detail: name.clone(), ..event });
             tracing::info!(device = self.device, policy = name, "policy seated");
-            // Dropping the old instance runs its code once more: the host catches what it does.
-            state.policy = policy;
+            self.seat(state, policy);
             commands = state.arbiter.step(self.clock.now_ns(), Event::Installed(table), &mut state.policy)?;
         }
+    }
+
+    /// Puts a policy in the place of another, of which the tally stays.
+    fn seat(&self, state: &mut State, policy: LoadedPolicy) {
+        let now_ns = self.clock.now_ns();
+        let old = std::mem::replace(&mut state.policy, Metered::new(policy, now_ns));
+        // Dropping the old instance runs its code once more: the host catches what it does.
+        let (mut old, mut tally) = old.unseat(now_ns);
+        tally.counters = old.stats().unwrap_or_default().into_iter().collect();
+        state.tallies.push(tally);
+        let identity = state.policy.identity();
+        if let Some(before) = state.tallies.iter().position(|tally| tally.identity == *identity) {
+            let tally = state.tallies.remove(before);
+            state.policy.go_on_with(tally);
+        }
+        let surplus = state.tallies.len().saturating_sub(MOST_TALLIES);
+        state.tallies.drain(..surplus);
     }
 
     fn fallback_policy(&self) -> LoadedPolicy {
@@ -338,6 +372,7 @@ impl Seat {
         let owner = |task: TaskId| state.owners.get(&task).map(|owner| (task, *owner));
         match command {
             Command::Run { task, stage, inline, held_bytes, locks, waited_ns } => {
+                state.policy.tally_mut().waited(stage, waited_ns);
                 self.record(TimelineEvent {
                     stage: stage.name(),
                     duration_ns: Some(waited_ns),
@@ -348,7 +383,8 @@ impl Seat {
                 });
                 state.turns.insert(task, Turn { stage, inline, waited_ns, locks });
             }
-            Command::Skipped { task } => {
+            Command::Skipped { task, waited_ns } => {
+                state.policy.tally_mut().waited(Stage::STAGE, waited_ns);
                 self.record(self.event(TimelineKind::Skipped, owner(task)));
             }
             Command::Freed { task, locks, bytes } => self.record(TimelineEvent {
@@ -357,6 +393,7 @@ impl Seat {
                 ..self.event(TimelineKind::Freed, owner(task))
             }),
             Command::Refused { task, gate, refusal } => {
+                state.policy.tally_mut().count_refusal(refusal);
                 tracing::warn!(device = self.device, task = task.0, %gate, %refusal, "verdict refused");
                 self.record(TimelineEvent {
                     stage: gate.name(),
@@ -375,21 +412,25 @@ impl Seat {
     }
 
     fn quarantined(&self, state: &mut State, reason: Quarantine) {
+        let name = state.policy.policy().library().name();
+        let report = QuarantineReport::new(name, reason, self.clock.now_ns());
         let dump = serde_json::to_string(&state.arbiter.snapshot()).unwrap_or_default();
         tracing::error!(
             device = self.device,
-            policy = state.policy.library().name(),
+            policy = name,
+            code = report.code,
             %reason,
             fallback = self.fallback.name(),
             %dump,
             "policy quarantined"
         );
-        state.quarantine = Some(reason);
-        state.next = Some(self.fallback_policy());
         self.record(TimelineEvent {
-            detail: format!("{}: {reason}", state.policy.library().name()),
+            detail: format!("{name}: {reason}"),
             ..self.event(TimelineKind::Quarantined, None)
         });
+        state.policy.tally_mut().quarantine = Some(report.clone());
+        state.quarantine = Some(report);
+        state.next = Some(self.fallback_policy());
     }
 
     /// Under the seat's lock, so that the events of a task are written in their order.

@@ -1,10 +1,12 @@
 //! What a run has to say for itself: the JSON report, the text for people, the timeline and the trace.
 
+mod policies;
 mod run;
 mod text;
 mod timeline;
 mod trace;
 
+pub use policies::render_policies;
 pub use run::{PartitionLine, RunReport, StatementReport};
 pub use text::render;
 pub use timeline::CsvTimeline;

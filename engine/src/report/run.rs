@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::core::{Plan, ProvingKey};
-use crate::pipeline::{DeviceReport, PartitionReport};
+use crate::pipeline::{DevicePolicyStats, DeviceReport, PartitionReport};
 
 /// Version of the report's shape; grows when a field changes its meaning or goes away.
 const SCHEMA: u32 = 1;
@@ -43,6 +43,8 @@ pub struct RunReport {
     pub partitions: Vec<PartitionLine>,
     /// The devices: those of the core, then those of the fallback core.
     pub devices: Vec<DeviceReport>,
+    /// What each policy did that sat on a device, in the order of the devices.
+    pub policies: Vec<DevicePolicyStats>,
 }
 
 /// The circuit in numbers.

@@ -101,8 +101,8 @@ fn write_device(text: &mut String, device: &DeviceReport) -> std::fmt::Result {
     for (reason, count) in &counters.refusals {
         writeln!(text, "  refused {count} times: {reason}")?;
     }
-    if let Some(reason) = &device.quarantine {
-        writeln!(text, "  a policy was quarantined: {reason}")?;
+    if let Some(quarantine) = &device.quarantine {
+        writeln!(text, "  a policy was quarantined ({}): {}", quarantine.code, quarantine.sentence)?;
     }
     for (name, value) in &device.policy_stats {
         writeln!(text, "  {}: {name} = {value}", device.policy)?;
@@ -115,6 +115,7 @@ pub(crate) fn bytes(bytes: u64) -> String {
     indicatif::BinaryBytes(bytes).to_string()
 }
 
-fn duration(ns: u64) -> String {
+/// A duration with a unit that suits it.
+pub(super) fn duration(ns: u64) -> String {
     format!("{:.1?}", Duration::from_nanos(ns))
 }

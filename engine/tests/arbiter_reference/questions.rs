@@ -179,7 +179,8 @@ impl Reference {
     }
 
     pub(super) fn skip(&mut self, id: u64) {
-        self.expected.push(Command::Skipped { task: TaskId(id) });
+        let waited_ns = self.now - self.waiting(id).expect("it waits").since;
+        self.expected.push(Command::Skipped { task: TaskId(id), waited_ns });
         self.free(id, |lock| lock.last.0 < 2, false);
         self.tasks.get_mut(&id).expect("a task").at = At::Gate(Waiting::at(2, self.now));
         self.happen(WakeSet::STAGE_ENTERED);

@@ -164,6 +164,7 @@ pub fn run(explicit_config: Option<&Path>, args: &ProveArgs) -> Result<Exit, Cli
         wall_ns,
         partitions: collected.lines.clone(),
         devices: engine.devices(),
+        policies: engine.policy_stats(),
     };
     drop(engine);
     if let Some(timeline) = timeline {
