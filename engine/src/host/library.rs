@@ -194,6 +194,14 @@ impl PolicyLibrary {
         }
     }
 
+    /// Whether both make the same instances: the same code, options and place to run.
+    pub fn is_same(&self, other: &PolicyLibrary) -> bool {
+        self.name() == other.name()
+            && self.origin == other.origin
+            && self.isolation() == other.isolation()
+            && self.facts.options.as_str() == other.facts.options.as_str()
+    }
+
     fn file(&self) -> &Path {
         match &self.origin {
             Origin::Linked => Path::new("(linked)"),

@@ -9,8 +9,9 @@ use std::thread::JoinHandle;
 use super::job::{Job, JobHandle};
 use super::policy_stats::{DevicePolicyStats, QuarantineReport};
 use super::queue::PriorityQueue;
-use super::seat::{Clock, Seat, SeatConfig};
+use super::seat::{Clock, Seat, SeatConfig, Spare};
 use super::shared::{JobContext, Order, SeatWithQueue, Shared};
+use super::switch::{Board, RestoreError, Switch, SwitchReport, TRIAL_DECISIONS, Task};
 use super::timeline::{NoRecorder, Recorder};
 use super::worker::panic_message;
 use super::{synthesis, worker};
@@ -28,6 +29,7 @@ pub struct EngineBuilder {
     synthesis_workers: u32,
     verify_proofs: bool,
     limits: Limits,
+    trial_decisions: u64,
     recorder: Arc<dyn Recorder>,
 }
 
@@ -114,6 +116,13 @@ impl EngineBuilder {
         Self { limits, ..self }
     }
 
+    /// Verdicts for which a policy is on trial after a switch; [`TRIAL_DECISIONS`] unless said, and with 0 there are
+    /// no trials.
+    #[must_use]
+    pub fn trial_decisions(self, trial_decisions: u64) -> Self {
+        Self { trial_decisions, ..self }
+    }
+
     /// Who is told what happens.
     #[must_use]
     pub fn recorder(self, recorder: Arc<dyn Recorder>) -> Self {
@@ -134,7 +143,9 @@ impl EngineBuilder {
             }
         }
         let shared = Arc::new(self.shared()?);
-        let mut engine = Engine { shared: shared.clone(), threads: Vec::new() };
+        let mut engine = Engine { shared: shared.clone(), threads: Vec::new(), supervisor: None };
+        let board = shared.clone();
+        engine.supervisor = Some(thread("policy-supervisor".into(), move || supervise(&board))?);
         for index in 0..self.synthesis_workers {
             let shared = shared.clone();
             engine.spawn(format!("synthesis-{index}"), move || synthesis::run(&shared, index))?;
@@ -153,6 +164,7 @@ impl EngineBuilder {
     fn shared(&self) -> Result<Shared, EngineError> {
         let clock = Clock::start();
         let linked = PolicyLibrary::fallback();
+        let board = Arc::new(Board::new(clock, self.trial_decisions, self.policy.clone()));
         let mut seats = Vec::new();
         let mut add = |core: &Arc<dyn Core>, policy: &PolicyLibrary, workers| {
             if core.devices().is_empty() {
@@ -167,6 +179,7 @@ impl EngineBuilder {
                     limits: self.limits,
                     clock,
                     recorder: self.recorder.clone(),
+                    board: board.clone(),
                 };
                 let seat = Seat::new(config, policy, linked.clone())?;
                 seats.push(SeatWithQueue { seat, queue: PriorityQueue::new() });
@@ -178,7 +191,7 @@ impl EngineBuilder {
             add(core, &linked, 1)?;
         }
         let places = main_seats * self.workers_per_device as usize + self.synthesis_workers as usize;
-        Ok(Shared::new(clock, seats, main_seats, places, self.recorder.clone(), self.verify_proofs))
+        Ok(Shared::new(clock, seats, main_seats, places, self.recorder.clone(), self.verify_proofs, board))
     }
 }
 
@@ -186,6 +199,8 @@ impl EngineBuilder {
 pub struct Engine {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+    /// Ends after the others.
+    supervisor: Option<JoinHandle<()>>,
 }
 
 /// Stops an engine from elsewhere, such as a signal handler's thread.
@@ -232,6 +247,7 @@ impl Engine {
             synthesis_workers: 1,
             verify_proofs: true,
             limits: crate::host::Limits::default().into(),
+            trial_decisions: TRIAL_DECISIONS,
             recorder: Arc::new(NoRecorder),
         }
     }
@@ -329,17 +345,48 @@ impl Engine {
 
     /// Replaces the policy on every device of the main core. Each device drains (tasks that hold device
     /// memory go on, others stand at their gates), seats the new policy and goes on: no task is lost
-    /// or restarted. Returns at once; [`Engine::devices`] tells who is seated.
+    /// or restarted. Returns once all devices were told; the [`Switch`] tells how far it has come.
+    ///
+    /// The new policy is on trial for its first [`trial_decisions`](EngineBuilder::trial_decisions) verdicts. If one of
+    /// them is refused, or it is quarantined, all devices go back to the policies that sat before. A later switch takes
+    /// the place of one that drains or is on trial; what it would go back to is then the last policy that was on none.
     ///
     /// # Errors
     /// The policy refuses its options or panics when it is made: the old one stays, on all devices.
-    pub fn switch_policy(&self, policy: &PolicyLibrary) -> Result<(), LoadError> {
+    pub fn switch_policy(&self, policy: &PolicyLibrary) -> Result<Switch, LoadError> {
+        let board = &self.shared.board;
+        let _order = board.in_order();
         let seats = self.shared.main();
         let instances = seats.iter().map(|_| policy.instantiate()).collect::<Result<Vec<_>, _>>()?;
-        for (device, instance) in seats.iter().zip(instances) {
-            device.seat.switch(instance);
+        let spares: Vec<_> = seats.iter().map(|device| spare(&device.seat)).collect();
+        let row = |seat: &Seat| {
+            (seat.device(), seat.name().to_owned(), seat.library().name().to_owned(), seat.is_lost())
+        };
+        let number = board.begin(policy, seats.iter().map(|device| row(&device.seat)).collect());
+        for ((device, instance), spare) in seats.iter().zip(instances).zip(spares) {
+            device.seat.switch(number, instance, spare);
         }
-        Ok(())
+        Ok(Switch::new(board.clone(), number))
+    }
+
+    /// Goes back to the last good policy: of those that passed their trial (or sat when the engine started) and were
+    /// not quarantined since, the last one that is not in all seats now. It is a switch like any other.
+    ///
+    /// # Errors
+    /// There is none, or it sits there already because a switch was rolled back, or it cannot be made any more: all stays
+    /// as it is.
+    pub fn restore_policy(&self) -> Result<Switch, RestoreError> {
+        let seats = self.shared.main();
+        let seated: Vec<_> = seats.iter().map(|device| device.seat.library()).collect();
+        let sits = |policy: &PolicyLibrary| seated.iter().all(|library| library.is_same(policy));
+        let target = self.shared.board.last_good(sits);
+        let target = target.map_err(|sits| RestoreError::RolledBack { policy: sits.name().to_owned() })?;
+        Ok(self.switch_policy(&target.ok_or(RestoreError::NoOther)?)?)
+    }
+
+    /// The latest switch, if there was one.
+    pub fn last_switch(&self) -> Option<SwitchReport> {
+        self.shared.board.last_switch()
     }
 
     /// A handle that stops the engine from elsewhere.
@@ -384,18 +431,52 @@ impl Engine {
     }
 
     fn spawn(&mut self, name: String, body: impl FnOnce() + Send + 'static) -> Result<(), EngineError> {
-        self.threads.push(std::thread::Builder::new().name(name).spawn(body)?);
+        self.threads.push(thread(name, body)?);
         Ok(())
+    }
+}
+
+fn thread(name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, EngineError> {
+    Ok(std::thread::Builder::new().name(name).spawn(body)?)
+}
+
+/// An instance to go back to; the fallback takes its place where it cannot be made.
+fn spare(seat: &Seat) -> Option<Spare> {
+    match seat.spare()? {
+        Ok(spare) => Some(spare),
+        Err(error) => {
+            tracing::warn!(
+                device = seat.device(),
+                %error,
+                "the policy in the seat cannot be made again: if the new one fails its trial, the fallback takes the seat"
+            );
+            None
+        }
+    }
+}
+
+/// Carries out on all devices what happened on one, and drops instances that nobody asks any more.
+fn supervise(shared: &Shared) {
+    while let Some(task) = shared.board.next_task() {
+        let seats = shared.main().iter().map(|device| &device.seat);
+        match task {
+            Task::RollBack(number) => seats.for_each(|seat| seat.roll_back(number)),
+            Task::EndTrial(number) => seats.for_each(|seat| seat.end_trial(number)),
+            Task::Drop(policies) => drop(policies),
+        }
     }
 }
 
 impl Drop for Engine {
     fn drop(&mut self) {
         self.shared.stop();
-        for thread in self.threads.drain(..) {
+        let mut join = |thread: JoinHandle<()>| {
             if thread.join().is_err() {
-                tracing::error!("a worker thread panicked");
+                tracing::error!("a thread of the engine panicked");
             }
-        }
+        };
+        self.threads.drain(..).for_each(&mut join);
+        self.shared.board.close();
+        self.supervisor.take().into_iter().for_each(&mut join);
     }
 }

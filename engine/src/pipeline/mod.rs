@@ -24,6 +24,7 @@ mod queue;
 mod routing;
 mod seat;
 mod shared;
+mod switch;
 mod synthesis;
 mod timeline;
 mod worker;
@@ -37,5 +38,8 @@ pub use metered::Metered;
 pub use policy_stats::{
     Bucket, DevicePolicyStats, Distribution, GateWaits, PolicyIdentity, PolicyStats, QuarantineReport,
     VerdictCounts,
+};
+pub use switch::{
+    DeviceSwitch, Rate, RestoreError, SwapTimes, Switch, SwitchPhase, SwitchReport, TRIAL_DECISIONS,
 };
 pub use timeline::{NoRecorder, Recorder, TimelineEvent, TimelineKind};

@@ -90,6 +90,7 @@ impl Shared {
         if !device.seat.lose(message) {
             return;
         }
+        self.board.lost(device.seat.device());
         let next = if self.main().iter().any(|device| !device.seat.is_lost()) && seat < self.main_seats {
             "the other devices of this core go on"
         } else if self.fallback_seat().is_some() {

@@ -13,6 +13,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::metered::Metered;
 use super::policy_stats::{PolicyStats, QuarantineReport, Tally};
+use super::switch::Board;
 use super::timeline::{Recorder, TimelineEvent, TimelineKind};
 use crate::core::Core;
 use crate::host::{LoadError, LoadedPolicy, PolicyLibrary};
@@ -20,6 +21,11 @@ use crate::interlock::{
     Arbiter, ArbiterConfig, Command, Counters, Event, EventError, Outcome, Quarantine, Snapshot, TaskId,
     TaskSpec,
 };
+
+mod switch;
+
+use switch::Seating;
+pub(super) use switch::Spare;
 
 /// Of how many policies that left the seat it is remembered what they did.
 const MOST_TALLIES: usize = 32;
@@ -90,8 +96,7 @@ struct State {
     policy: Metered,
     /// Of the policies that sat here before, one each, the oldest first.
     tallies: Vec<Box<Tally>>,
-    /// Who takes the seat when the arbiter has drained.
-    next: Option<LoadedPolicy>,
+    seating: Seating,
     turns: HashMap<TaskId, Turn>,
     owners: HashMap<TaskId, Owner>,
     /// Of the last policy that was.
@@ -118,6 +123,7 @@ pub(super) struct SeatConfig {
     pub limits: crate::interlock::Limits,
     pub clock: Clock,
     pub recorder: Arc<dyn Recorder>,
+    pub board: Arc<Board>,
 }
 
 impl Seat {
@@ -126,14 +132,14 @@ impl Seat {
         library: &PolicyLibrary,
         fallback: PolicyLibrary,
     ) -> Result<Self, LoadError> {
-        let SeatConfig { core, device_in_core, device, workers, limits, clock, recorder } = config;
+        let SeatConfig { core, device_in_core, device, workers, limits, clock, recorder, board } = config;
         let capacity_bytes = core.devices()[device_in_core].capacity_bytes;
         let arbiter_config = ArbiterConfig { device, capacity_bytes, workers, limits };
         let state = State {
             arbiter: Arbiter::new(arbiter_config, library.locks().clone()),
             policy: Metered::new(library.instantiate()?, clock.now_ns()),
             tallies: Vec::new(),
-            next: None,
+            seating: Seating::new(board),
             turns: HashMap::new(),
             owners: HashMap::new(),
             quarantine: None,
@@ -207,14 +213,6 @@ impl Seat {
 
     pub fn snapshot(&self) -> Snapshot {
         self.state.lock().arbiter.snapshot()
-    }
-
-    /// Drains the device and then seats `policy`.
-    pub fn switch(&self, policy: LoadedPolicy) {
-        let mut state = self.state.lock();
-        state.next = Some(policy);
-        self.step_known(&mut state, Event::Drain);
-        self.changed.notify_all();
     }
 
     /// Brings a task to the device. False when the device is lost.
@@ -334,24 +332,16 @@ impl Seat {
             for command in commands {
                 self.carry_out(state, command);
             }
-            if !drained {
-                return Ok(());
-            }
-            let policy = state.next.take().unwrap_or_else(|| self.fallback_policy());
-            let (name, table) = (policy.library().name().to_owned(), policy.library().locks().clone());
-            let event = self.event(TimelineKind::Seated, None);
-            self.record(TimelineEvent { detail: name.clone(), ..event });
-            tracing::info!(device = self.device, policy = name, "policy seated");
-            self.seat(state, policy);
-            commands = state.arbiter.step(self.clock.now_ns(), Event::Installed(table), &mut state.policy)?;
+            let event = if drained { Some(self.seat_next(state)) } else { self.look_at_trial(state) };
+            let Some(event) = event else { return Ok(()) };
+            commands = state.arbiter.step(self.clock.now_ns(), event, &mut state.policy)?;
         }
     }
 
-    /// Puts a policy in the place of another, of which the tally stays.
-    fn seat(&self, state: &mut State, policy: LoadedPolicy) {
+    /// Puts a policy in the place of another, of which the tally stays. Returns the other.
+    fn seat(&self, state: &mut State, policy: LoadedPolicy) -> LoadedPolicy {
         let now_ns = self.clock.now_ns();
         let old = std::mem::replace(&mut state.policy, Metered::new(policy, now_ns));
-        // Dropping the old instance runs its code once more: the host catches what it does.
         let (mut old, mut tally) = old.unseat(now_ns);
         tally.counters = old.stats().unwrap_or_default().into_iter().collect();
         state.tallies.push(tally);
@@ -362,6 +352,7 @@ impl Seat {
         }
         let surplus = state.tallies.len().saturating_sub(MOST_TALLIES);
         state.tallies.drain(..surplus);
+        old
     }
 
     fn fallback_policy(&self) -> LoadedPolicy {
@@ -373,6 +364,7 @@ impl Seat {
         match command {
             Command::Run { task, stage, inline, held_bytes, locks, waited_ns } => {
                 state.policy.tally_mut().waited(stage, waited_ns);
+                state.seating.note_grant(self.device, self.clock.now_ns());
                 self.record(TimelineEvent {
                     stage: stage.name(),
                     duration_ns: Some(waited_ns),
@@ -395,6 +387,9 @@ impl Seat {
             Command::Refused { task, gate, refusal } => {
                 state.policy.tally_mut().count_refusal(refusal);
                 tracing::warn!(device = self.device, task = task.0, %gate, %refusal, "verdict refused");
+                state
+                    .seating
+                    .note_refused(|| format!("a verdict at the gate of {gate} was refused: {refusal}"));
                 self.record(TimelineEvent {
                     stage: gate.name(),
                     detail: refusal.to_string(),
@@ -430,7 +425,8 @@ impl Seat {
         });
         state.policy.tally_mut().quarantine = Some(report.clone());
         state.quarantine = Some(report);
-        state.next = Some(self.fallback_policy());
+        let successor = self.successor_of_quarantined(state, reason);
+        state.seating.next = Some(successor);
     }
 
     /// Under the seat's lock, so that the events of a task are written in their order.

@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use super::job::{PartitionOutcome, WitnessSource};
 use super::queue::{Places, PriorityQueue};
 use super::seat::{Clock, Seat};
+use super::switch::Board;
 use super::timeline::Recorder;
 use super::worker::{self, Line, ReadyTask};
 use crate::core::{Plan, ProvingKey};
@@ -55,6 +56,7 @@ pub(super) struct Shared {
     pub fallback_places: Places,
     pub recorder: Arc<dyn Recorder>,
     pub verify_proofs: bool,
+    pub board: Arc<Board>,
     next_job: AtomicU64,
     next_task: AtomicU64,
     stopping: AtomicBool,
@@ -71,6 +73,7 @@ impl Shared {
         places: usize,
         recorder: Arc<dyn Recorder>,
         verify_proofs: bool,
+        board: Arc<Board>,
     ) -> Self {
         Self {
             clock,
@@ -81,6 +84,7 @@ impl Shared {
             fallback_places: Places::new(places),
             recorder,
             verify_proofs,
+            board,
             next_job: AtomicU64::new(1),
             next_task: AtomicU64::new(1),
             stopping: AtomicBool::new(false),
@@ -119,6 +123,9 @@ impl Shared {
 
     /// Hands an outcome to whoever waits for the job.
     pub fn end(&self, context: &JobContext, outcome: PartitionOutcome) {
+        if outcome.result.is_ok() {
+            self.board.proved();
+        }
         // The receiver may be gone: then nobody wants to know.
         let _ = context.outcomes.send(outcome);
         if self.open_tasks.fetch_sub(1, Ordering::SeqCst) == 1 {

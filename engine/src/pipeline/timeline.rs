@@ -30,6 +30,8 @@ pub enum TimelineKind {
     DeviceLost,
     /// The policy of the device was quarantined; `detail` says why.
     Quarantined,
+    /// The policy of the device failed its trial; `detail` says why, and who comes back.
+    RolledBack,
     /// Another policy took the seat; `detail` names it.
     Seated,
 }

@@ -5,6 +5,7 @@ mod handed_on;
 mod lost;
 mod scripted;
 mod submit;
+mod switching;
 
 use std::sync::Arc;
 use std::sync::mpsc;
