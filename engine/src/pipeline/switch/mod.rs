@@ -52,6 +52,12 @@ pub enum RestoreError {
     Load(#[from] crate::host::LoadError),
 }
 
+impl std::fmt::Debug for Switch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Switch").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
 impl Switch {
     pub(super) fn new(board: Arc<Board>, number: u64) -> Self {
         Self { board, number }
