@@ -180,7 +180,7 @@ impl Seat {
 
     /// The library of the policy in the seat.
     pub fn library(&self) -> PolicyLibrary {
-        self.state.lock().policy.library().clone()
+        self.state.lock().policy.policy().library().clone()
     }
 
     /// Seats whoever comes next, after the arbiter has drained. Returns what to tell the arbiter.
