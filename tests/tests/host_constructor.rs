@@ -1,6 +1,8 @@
 //! Nothing of a library runs before every check has passed.
 
-use interlock_engine::host::{LoadFault, OptionsText, PolicyLibrary, Sha256, Verified, inspect};
+use interlock_engine::host::{
+    Config, EvidenceError, LoadFault, OptionsText, PolicyLibrary, Sha256, Verified, inspect,
+};
 use interlock_tests::libraries::{changed, library, patch};
 
 /// One test, alone in its process: it sets an environment variable, and asks whether a constructor ran.
@@ -12,10 +14,13 @@ fn constructors_run_when_a_library_is_opened_and_not_before() {
     unsafe { std::env::set_var("INTERLOCK_FIXTURE_MARKER", &marker) };
     let good = library("fixture-constructor");
 
-    assert_eq!(inspect(&good).expect("the library is good").manifest.name, "constructor");
+    assert_eq!(inspect(&good, &Config::default()).expect("the library is good").manifest.name, "constructor");
     let none = OptionsText::default();
     let pinned = Verified::file(&good, None, Some(Sha256::of(b"")), &none);
-    assert!(matches!(pinned.err().expect("the pin is wrong").fault, LoadFault::WrongHash { .. }));
+    assert!(matches!(
+        pinned.err().expect("the pin is wrong").fault,
+        LoadFault::Evidence(EvidenceError::WrongHash { .. })
+    ));
     assert!(Verified::file(&good, Some("another"), None, &none).is_err());
     assert!(Verified::file(&good, None, None, &OptionsText::new("(unknown: 1)")).is_err());
     let foreign = changed("fixture-constructor", folder.path(), |bytes| {

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use abi_stable::library::AbiHeader;
 use interlock_engine::host::{
-    ElfError, FileError, LoadError, LoadFault, ManifestError, OptionsText, PolicyLibrary, Sha256, Verified,
-    inspect,
+    Config, ElfError, EvidenceError, FileError, LoadError, LoadFault, ManifestError, OptionsText,
+    PolicyLibrary, Sha256, Verified, inspect,
 };
 use interlock_engine::interlock::LockTableError;
 use interlock_tests::libraries::{changed, library, patch};
@@ -59,7 +59,7 @@ fn a_file_that_others_may_write() {
         assert!(
             matches!(fault, LoadFault::File(FileError::WritableByOthers { mode: found }) if found == mode)
         );
-        assert!(inspect(&file).expect("it can be looked at").distrust.is_some());
+        assert!(inspect(&file, &Config::default()).expect("it can be looked at").distrust.is_some());
     }
 }
 
@@ -93,7 +93,7 @@ fn a_folder_that_everybody_may_write() {
     let folder = folder();
     let file = changed("two-lock", folder.path(), |_| ());
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).expect("the folder is ours");
-    assert!(matches!(refused(&file), LoadFault::File(FileError::FolderWritableByAll { mode: 0o777, .. })));
+    assert!(matches!(refused(&file), LoadFault::File(FileError::FolderWritableByOthers { mode: 0o777, .. })));
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o1777)).expect("the folder is ours");
     assert!(verified(&file).is_ok());
 }
@@ -223,7 +223,7 @@ fn a_foreign_abi() {
         let fault = refused(&file);
         let expected = ManifestError::ForeignAbi { major, minor };
         assert!(matches!(&fault, LoadFault::Manifest(found) if *found == expected), "{fault}");
-        assert!(inspect(&file).is_err());
+        assert!(inspect(&file, &Config::default()).is_err());
     }
 }
 
@@ -240,7 +240,7 @@ fn an_unknown_capability() {
 #[test]
 fn a_wrong_hash() {
     let file = library("two-lock");
-    let right = inspect(&file).expect("the library is good").sha256;
+    let right = inspect(&file, &Config::default()).expect("the library is good").sha256;
     let by_the_system =
         std::process::Command::new("sha256sum").arg(&file).output().expect("sha256sum is there");
     assert!(by_the_system.stdout.starts_with(right.to_string().as_bytes()));
@@ -249,7 +249,7 @@ fn a_wrong_hash() {
     let error =
         Verified::file(&file, None, Some(wrong), &OptionsText::default()).err().expect("it is pinned");
     assert!(
-        matches!(error.fault, LoadFault::WrongHash { pinned, found } if (pinned, found) == (wrong, right))
+        matches!(error.fault, LoadFault::Evidence(EvidenceError::WrongHash { pinned, found }) if (pinned, found) == (wrong, right))
     );
 }
 

@@ -24,7 +24,10 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
 
 use super::core_config::CoreConfig;
-use super::{ByteSize, Isolation, OptionsText, Position, Sha256};
+use super::trust::TrustConfig;
+use super::walk::{Way, Writers};
+use super::writers::{self, Trusted};
+use super::{ByteSize, FileError, Isolation, OptionsText, Position, Sha256};
 
 /// The policy that needs no library: linked into the engine.
 pub const FALLBACK: &str = "serialized-fallback";
@@ -56,6 +59,8 @@ pub struct Config {
     pub limits: Limits,
     /// The program that policies with [`Isolation::Process`] run in, where it is not this one.
     pub policy_host: Option<PathBuf>,
+    /// Which libraries are believed.
+    pub trust: TrustConfig,
 }
 
 /// A policy with a library.
@@ -67,6 +72,8 @@ pub struct PolicyConfig {
     pub library: PathBuf,
     /// What the library's SHA-256 has to be, where that is pinned.
     pub sha256: Option<Sha256>,
+    /// Where the library's signature is, if it is not beside it.
+    pub signature: Option<PathBuf>,
     /// Its options.
     pub options: OptionsText,
     /// Where it runs.
@@ -131,6 +138,9 @@ pub enum ConfigFault {
     /// The file could not be read.
     #[error("cannot be read: {0}")]
     Unreadable(#[from] io::Error),
+    /// Nobody named it, and others than the user could have put it there.
+    #[error("{0}; or, if you trust who may write it, name the file by --config")]
+    Untrusted(FileError),
     /// The file is too long to be a configuration.
     #[error("longer than {MAX_CONFIG_BYTES} bytes, which is the most that is read")]
     TooLong,
@@ -184,20 +194,44 @@ impl Default for Config {
             verify_proofs: true,
             limits: Limits::default(),
             policy_host: None,
+            trust: TrustConfig::default(),
         }
     }
 }
 
 impl Config {
-    /// Reads and checks a configuration file.
+    /// Reads and checks a configuration file that somebody named, and so vouches for: where others may write it, the log warns.
     ///
     /// # Errors
     /// A [`ConfigError`] with the place in the file.
     pub fn read(file: &Path) -> Result<Config, ConfigError> {
+        let (opened, writers) = ConfigFile::open(file);
+        let config = Self::read_opened(file, opened)?;
+        if let Err(error) = writers.and_then(|writers| writers.check(&config.trust.owners)) {
+            tracing::warn!("{}: {error}", file.display());
+        }
+        Ok(config)
+    }
+
+    /// Reads and checks a configuration file that nobody named: only who may run programs as this user may have put it there.
+    ///
+    /// # Errors
+    /// As [`Config::read`], and [`ConfigFault::Untrusted`].
+    pub(super) fn read_found(file: &Path) -> Result<Config, ConfigError> {
+        let (opened, writers) = ConfigFile::open(file);
+        writers.and_then(|writers| writers.check(&[])).map_err(|fault| ConfigError {
+            file: file.to_owned(),
+            position: None,
+            fault: ConfigFault::Untrusted(fault),
+        })?;
+        Self::read_opened(file, opened)
+    }
+
+    fn read_opened(file: &Path, opened: io::Result<File>) -> Result<Config, ConfigError> {
         let failed = |fault| ConfigError { file: file.to_owned(), position: None, fault };
         let mut bytes = Vec::new();
-        let opened = File::open(file).map_err(|error| failed(error.into()))?;
         opened
+            .map_err(|error| failed(error.into()))?
             .take(MAX_CONFIG_BYTES + 1)
             .read_to_end(&mut bytes)
             .map_err(|error| failed(ConfigFault::Unreadable(error)))?;
@@ -231,6 +265,7 @@ impl Config {
             verify_proofs: raw.verify_proofs,
             limits: raw.limits,
             policy_host: raw.policy_host,
+            trust: raw.trust,
         };
         if config.has(&config.policy) {
             return Ok(config);
@@ -262,7 +297,7 @@ impl Config {
 
 /// How `plugins.ron` is read: `sha256: "…"` without `Some(…)` around it, `Cuda(devices: […])` without a second
 /// pair of parentheses.
-fn ron_options() -> ron::Options {
+pub(super) fn ron_options() -> ron::Options {
     ron::Options::default()
         .with_default_extension(Extensions::IMPLICIT_SOME | Extensions::UNWRAP_VARIANT_NEWTYPES)
 }
@@ -283,6 +318,7 @@ struct RawConfig<'a> {
     verify_proofs: bool,
     limits: Limits,
     policy_host: Option<PathBuf>,
+    trust: TrustConfig,
 }
 
 impl Default for RawConfig<'_> {
@@ -299,6 +335,7 @@ impl Default for RawConfig<'_> {
             verify_proofs,
             limits,
             policy_host: None,
+            trust: TrustConfig::default(),
         }
     }
 }
@@ -312,6 +349,8 @@ struct RawPolicy<'a> {
     library: Option<PathBuf>,
     #[serde(default)]
     sha256: Option<Sha256>,
+    #[serde(default)]
+    signature: Option<PathBuf>,
     #[serde(borrow, default)]
     options: Option<&'a RawValue>,
     #[serde(default)]
@@ -344,6 +383,34 @@ fn positive<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default + PartialEq
         return Err(D::Error::custom("0 is no limit that can be kept; write at least 1"));
     }
     Ok(value)
+}
+
+/// Who could have written a configuration file.
+struct ConfigFile {
+    way: Way,
+    writers: Writers,
+}
+
+impl ConfigFile {
+    /// Opens it. What is no regular file, such as a pipe, is opened too, and nothing is known of who writes it.
+    fn open(file: &Path) -> (io::Result<File>, Result<ConfigFile, FileError>) {
+        let by_folders = || -> Result<(File, ConfigFile), FileError> {
+            let way = Way::of(file)?;
+            let opened = way.open()?.ok_or(FileError::NotRegular)?;
+            let writers = Writers::of_file(&opened)?;
+            Ok((opened, ConfigFile { way, writers }))
+        };
+        match by_folders() {
+            Ok((opened, known)) => (Ok(opened), Ok(known)),
+            Err(error) => (File::open(file), Err(error)),
+        }
+    }
+
+    fn check(&self, owners: &[u32]) -> Result<(), FileError> {
+        let trusted = Trusted::with(owners);
+        writers::check_file(&self.writers, &trusted)?;
+        writers::check_way(&self.way, &trusted)
+    }
 }
 
 /// The text with its file, for errors.
@@ -389,6 +456,7 @@ impl Source<'_> {
                 name,
                 library,
                 sha256: entry.sha256,
+                signature: entry.signature.clone(),
                 options,
                 isolation: entry.isolation,
                 position,

@@ -40,6 +40,8 @@ pub struct CudaConfig {
     pub library: PathBuf,
     /// What the library's SHA-256 has to be, where that is pinned.
     pub sha256: Option<Sha256>,
+    /// Where the library's signature is, if it is not beside it.
+    pub signature: Option<PathBuf>,
     /// Ordinals of the devices: at least one, each once.
     #[serde(deserialize_with = "devices")]
     pub devices: Vec<u32>,
@@ -58,6 +60,7 @@ impl Default for CudaConfig {
         Self {
             library: "libinterlock_cuda.so".into(),
             sha256: None,
+            signature: None,
             devices: vec![0],
             vram_limit: None,
             key_memory: None,

@@ -7,7 +7,8 @@ use interlock_core_api::{OpenOptions, Residency};
 use super::core_config::{CudaConfig, SrsResidency};
 use super::elf::{ElfError, SharedObject};
 use super::file::{FileError, LibraryFile};
-use super::{ByteSize, Config, Sha256, library_places, resident};
+use super::trust::{self, Demands, EvidenceError};
+use super::{ByteSize, Config, library_places, resident};
 use crate::core::loaded::{LoadCoreError, LoadCoreFault, LoadedCore};
 
 /// Why a core's library was refused.
@@ -21,7 +22,7 @@ pub enum CoreLibraryError {
         /// The places.
         places: Vec<PathBuf>,
     },
-    /// Unreadable, not regular, writable by others.
+    /// Unreadable, not regular, writable by others, in the wrong folder.
     #[error("core library {}: {fault}", .file.display())]
     File {
         /// The library.
@@ -37,15 +38,13 @@ pub enum CoreLibraryError {
         /// What is wrong with it.
         fault: ElfError,
     },
-    /// The SHA-256 is not the one that was pinned.
-    #[error("core library {}: sha256 is {found}, plugins.ron pins {pinned}; if the new file is right, change the pin", .file.display())]
-    WrongHash {
+    /// The content is not what was pinned or signed, or neither was done.
+    #[error("core library {}: {fault}", .file.display())]
+    Evidence {
         /// The library.
         file: PathBuf,
-        /// What the configuration says.
-        pinned: Sha256,
-        /// What the file has.
-        found: Sha256,
+        /// What is wrong with it.
+        fault: EvidenceError,
     },
     /// The system gave no memory file to load from.
     #[error("core library {}: no sealed copy of it could be made (memfd_create): {error}", .file.display())]
@@ -79,15 +78,15 @@ pub fn open_cuda_core(config: &Config, cuda: &CudaConfig) -> Result<LoadedCore, 
     let Some(file) = places.iter().find(|place| place.exists()) else {
         return Err(CoreLibraryError::NotFound { library: cuda.library.clone(), places });
     };
-    let checked = LibraryFile::read(file).and_then(|library| library.check_trusted().map(|()| library));
-    let checked = checked.map_err(|fault| CoreLibraryError::File { file: file.clone(), fault })?;
+    let demands = Demands::of(config, cuda.sha256, cuda.signature.as_deref());
+    let checked = LibraryFile::read(file)
+        .and_then(|library| library.check_trusted(demands.trust, demands.base).map(|()| library))
+        .map_err(|fault| CoreLibraryError::File { file: file.clone(), fault })?;
+    trust::evidence(&checked, &demands)
+        .map_err(|fault| CoreLibraryError::Evidence { file: file.clone(), fault })?;
     // The dynamic linker maps what the headers say, and a file that is too short ends the process.
     SharedObject::parse(&checked.bytes)
         .map_err(|fault| CoreLibraryError::Elf { file: file.clone(), fault })?;
-    let found = Sha256::of(&checked.bytes);
-    if let Some(pinned) = cuda.sha256.filter(|pinned| *pinned != found) {
-        return Err(CoreLibraryError::WrongHash { file: file.clone(), pinned, found });
-    }
     let image = resident::image(&checked.path, &checked.bytes)
         .map_err(|error| CoreLibraryError::NoCopy { file: file.clone(), error })?;
     let bytes = |size: Option<ByteSize>| size.map_or(0, |size| size.0);

@@ -10,6 +10,9 @@ pub const CONFIG_FILE: &str = "plugins.ron";
 /// Finds and reads the configuration: `explicit` if given, else `plugins.ron` in the working directory,
 /// else beside the running program. With none of them the built-in defaults hold.
 ///
+/// A file that is found must be one that only root, the user, or who owns the program could have put there:
+/// it says what code is run. A file that is named may be anybody's; the log warns.
+///
 /// # Errors
 /// The first of the files that exists (or the explicit one) cannot be read or is refused.
 pub fn find_config(explicit: Option<&Path>) -> Result<Config, ConfigError> {
@@ -19,7 +22,7 @@ pub fn find_config(explicit: Option<&Path>) -> Result<Config, ConfigError> {
     let beside_program = program_folder().map(|folder| folder.join(CONFIG_FILE));
     let places = [Some(PathBuf::from(CONFIG_FILE)), beside_program];
     match places.into_iter().flatten().find(|file| file.exists()) {
-        Some(file) => Config::read(&file),
+        Some(file) => Config::read_found(&file),
         None => Ok(Config::default()),
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use interlock_policy_api::ManifestDoc;
 use serde::Serialize;
 
+use super::signature::Signed;
 use super::{Config, FALLBACK, Isolation, PolicyConfig, PolicyLibrary, Sha256, Verified};
 
 /// A policy as `policy list` shows it.
@@ -32,6 +33,10 @@ pub enum PolicyStatus {
         file: Option<PathBuf>,
         /// The file's SHA-256; `None` for the linked policy.
         sha256: Option<Sha256>,
+        /// Whether the configuration pins that SHA-256.
+        pinned: bool,
+        /// The signature by a trusted key, where there is one.
+        signed: Option<Signed>,
         /// Names of the hooks it has beyond `decide`.
         hooks: Vec<&'static str>,
         /// What it says about itself.
@@ -57,7 +62,14 @@ pub fn list(config: &Config) -> Vec<PolicyEntry> {
             default: config.policy == FALLBACK,
             library: None,
             isolation: Isolation::InProcess,
-            status: PolicyStatus::Ready { file: None, sha256: None, hooks, manifest },
+            status: PolicyStatus::Ready {
+                file: None,
+                sha256: None,
+                pinned: false,
+                signed: None,
+                hooks,
+                manifest,
+            },
         });
     }
     entries
@@ -69,6 +81,8 @@ fn configured(config: &Config, policy: &PolicyConfig) -> PolicyEntry {
             hooks: verified.manifest().capabilities.names(),
             file: Some(verified.file),
             sha256: Some(verified.sha256),
+            pinned: policy.sha256.is_some(),
+            signed: verified.signed,
             manifest: Box::new(verified.facts.manifest),
         },
         Err(error) => PolicyStatus::Refused { error: error.to_string() },

@@ -11,6 +11,8 @@ use interlock_policy_api::ManifestDoc;
 use super::elf::ElfError;
 use super::file::{FileError, LibraryFile};
 use super::manifest::{self, ManifestError};
+use super::signature::Signed;
+use super::trust::{self, Demands, EvidenceError, TrustConfig};
 use super::{Config, OptionsError, OptionsText, PolicyConfig, Sha256, inspect, library_places};
 use crate::interlock::{LockTable, LockTableError, PolicyEnd};
 
@@ -43,7 +45,7 @@ pub enum LoadFault {
         /// The places.
         places: Vec<PathBuf>,
     },
-    /// The file itself: unreadable, not regular, writable by others.
+    /// The file itself: unreadable, not regular, writable by others, in the wrong folder.
     #[error(transparent)]
     File(#[from] FileError),
     /// It is no shared object for this machine, or damaged, or has no manifest.
@@ -52,14 +54,9 @@ pub enum LoadFault {
     /// The manifest: malformed, another ABI, unknown capabilities.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
-    /// The SHA-256 is not the one that was pinned.
-    #[error("sha256 is {found}, plugins.ron pins {pinned}; if the new file is right, change the pin")]
-    WrongHash {
-        /// What the configuration says.
-        pinned: Sha256,
-        /// What the file has.
-        found: Sha256,
-    },
+    /// The content is not what was pinned or signed, or neither was done.
+    #[error(transparent)]
+    Evidence(#[from] EvidenceError),
     /// The lock table.
     #[error(transparent)]
     Locks(#[from] LockTableError),
@@ -107,6 +104,14 @@ pub enum LoadFault {
          by `policy_host` in plugins.ron"
     )]
     NoPolicyHost,
+    /// It runs in a process of its own, and the program for that is missing, or others could have put it there.
+    #[error("runs in a process of its own, and the program for that, {} (`policy_host` in plugins.ron): {fault}", .program.display())]
+    PolicyHost {
+        /// The program.
+        program: PathBuf,
+        /// What is wrong with it.
+        fault: FileError,
+    },
     /// Its process could not be started.
     #[error("its process could not be started ({program}): {error}")]
     NoProcess {
@@ -159,6 +164,7 @@ pub struct Verified {
     pub(super) file: PathBuf,
     pub(super) bytes: Vec<u8>,
     pub(super) sha256: Sha256,
+    pub(super) signed: Option<Signed>,
     pub(super) facts: Facts,
 }
 
@@ -197,14 +203,16 @@ impl Verified {
         let Some(file) = places.iter().find(|place| place.exists()) else {
             return Err(LoadError { file: policy.library.clone(), fault: LoadFault::NotFound { places } });
         };
-        Self::file(file, Some(&policy.name), policy.sha256, &policy.options)
+        let demands = Demands::of(config, policy.sha256, policy.signature.as_deref());
+        check(file, Some(&policy.name), &demands, &policy.options)
+            .map_err(|fault| LoadError { file: file.to_owned(), fault })
     }
 
-    /// Checks a library. Nothing of it runs.
+    /// Checks a library that no configuration names. Nothing of it runs.
     ///
-    /// The order: the file (regular, owner, mode, folder), ELF (whole, this machine, a shared object), the manifest
-    /// (there, well formed, ABI, capabilities), the SHA-256 where it is `pinned`, the lock table, the name where one
-    /// is `wanted`, the options.
+    /// The order: the file (regular, owner, mode, each folder on the way to it), the SHA-256 where it is `pinned`, ELF (whole,
+    /// this machine, a shared object), the manifest (there, well formed, ABI, capabilities), the lock table, the name where one is
+    /// `wanted`, the options. A configured library has its signature checked after the SHA-256.
     ///
     /// # Errors
     /// The first check that fails.
@@ -214,28 +222,38 @@ impl Verified {
         pinned: Option<Sha256>,
         options: &OptionsText,
     ) -> Result<Verified, LoadError> {
-        check(file, wanted, pinned, options).map_err(|fault| LoadError { file: file.to_owned(), fault })
+        let trust = TrustConfig::default();
+        let demands = Demands { trust: &trust, base: Path::new(""), pinned, signature: None };
+        check(file, wanted, &demands, options).map_err(|fault| LoadError { file: file.to_owned(), fault })
     }
 
     /// The manifest.
     pub fn manifest(&self) -> &ManifestDoc {
         &self.facts.manifest
     }
+
+    /// The SHA-256 of the bytes that were checked and will be loaded.
+    pub fn sha256(&self) -> Sha256 {
+        self.sha256
+    }
+
+    /// The signature, where one was asked for or checked.
+    pub fn signed(&self) -> Option<&Signed> {
+        self.signed.as_ref()
+    }
 }
 
 fn check(
     file: &Path,
     wanted: Option<&str>,
-    pinned: Option<Sha256>,
+    demands: &Demands<'_>,
     options: &OptionsText,
 ) -> Result<Verified, LoadFault> {
     let library = LibraryFile::read(file)?;
-    library.check_trusted()?;
+    library.check_trusted(demands.trust, demands.base)?;
+    let evidence = trust::evidence(&library, demands)?;
     let manifest = manifest::read(inspect::section_of(&library.bytes)?)?;
-    let sha256 = Sha256::of(&library.bytes);
-    if let Some(pinned) = pinned.filter(|pinned| *pinned != sha256) {
-        return Err(LoadFault::WrongHash { pinned, found: sha256 });
-    }
     let facts = Facts::check(manifest, wanted, options)?;
-    Ok(Verified { file: library.path, bytes: library.bytes, sha256, facts })
+    let (sha256, signed) = (evidence.sha256, evidence.signed);
+    Ok(Verified { file: library.path, bytes: library.bytes, sha256, signed, facts })
 }

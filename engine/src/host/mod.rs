@@ -4,9 +4,12 @@
 //! |---|---|
 //! | [`config`] | reads `plugins.ron` |
 //! | `find` | finds `plugins.ron` and the libraries it names |
+//! | `walk`, `writers` | the way to a file, and who could have changed it |
+//! | `signature`, `trust` | what a library has to show: pin, signature, folder |
 //! | `file`, `elf`, `manifest`, `options` | one kind of check each, on bytes, nothing of the library running |
 //! | `load` | all checks in their order: [`Verified`] |
 //! | `inspect`, `list` | what is known without running anything |
+//! | `pin` | writes a pin into `plugins.ron` |
 //! | `resident` | `dlopen`, from a sealed copy of the checked bytes |
 //! | `library` | from a loaded library to its root module: [`PolicyLibrary`] |
 //! | `core_library` | the same care for the library of a proving core |
@@ -36,11 +39,16 @@ mod list;
 mod load;
 mod manifest;
 mod options;
+mod pin;
 mod policy;
 mod position;
 mod resident;
 mod sha256;
+mod signature;
 mod size;
+mod trust;
+mod walk;
+mod writers;
 
 pub use config::{Config, ConfigError, ConfigFault, FALLBACK, Limits, PolicyConfig};
 pub use core_config::{CoreConfig, CudaConfig, SrsResidency};
@@ -48,15 +56,18 @@ pub use core_library::{CoreLibraryError, open_cuda_core};
 pub use elf::ElfError;
 pub use file::{FileError, MAX_LIBRARY_BYTES};
 pub use find::{CONFIG_FILE, find_config, library_places};
-pub use inspect::{Inspection, inspect};
+pub use inspect::{Inspection, SignatureStatus, inspect};
 pub use isolation::{Isolation, ProcessSettings};
 pub use library::{Origin, PolicyLibrary};
 pub use list::{PolicyEntry, PolicyStatus, list};
 pub use load::{LoadError, LoadFault, Verified};
 pub use manifest::ManifestError;
 pub use options::{OptionValue, OptionValues, OptionsError, OptionsText};
+pub use pin::{Pin, PinError, pins, with_pins, write_pins};
 pub use policy::{LoadedPolicy, PlaceError};
 pub use position::Position;
 pub use resident::resident_libraries;
 pub use sha256::{Sha256, Sha256Error};
+pub use signature::{KeyFileError, KeyId, KeySource, SignatureError, Signed, TrustedKey};
 pub use size::{ByteSize, ByteSizeError};
+pub use trust::{EvidenceError, Requirement, TrustConfig};

@@ -6,3 +6,4 @@ mod isolation;
 mod prove;
 mod signals;
 mod support;
+mod trust;

@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().collect();
     let [_, engine, library] = &arguments[..] else { return ExitCode::FAILURE };
     assert_eq!(engine, "engine");
-    let name = inspect(Path::new(library)).expect("a policy's library").manifest.name;
+    let name = inspect(Path::new(library), &Config::default()).expect("a policy's library").manifest.name;
     let text = format!("(policies: [(name: {name:?}, library: {library:?}, isolation: Process)])");
     let config = Config::parse(&text, Path::new("/plugins.ron")).expect("it is good");
     // The thread that starts the process ends before the first question.

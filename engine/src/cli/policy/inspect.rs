@@ -4,11 +4,11 @@ use std::path::Path;
 
 use interlock_policy_api::Stage;
 
-use crate::cli::{CliError, Exit, print};
-use crate::host::{self, Inspection};
+use crate::cli::{CliError, Exit, config, print};
+use crate::host::{self, Inspection, SignatureStatus};
 
-pub fn run(file: &Path, json: bool) -> Result<Exit, CliError> {
-    let inspection = host::inspect(file)?;
+pub fn run(explicit_config: Option<&Path>, file: &Path, json: bool) -> Result<Exit, CliError> {
+    let inspection = host::inspect(file, &config::load(explicit_config)?)?;
     if json {
         print::json(&inspection)?;
     } else {
@@ -18,10 +18,11 @@ pub fn run(file: &Path, json: bool) -> Result<Exit, CliError> {
 }
 
 fn inspection_text(inspection: &Inspection) -> String {
-    let Inspection { file, size, sha256, mode, distrust, hooks, manifest, .. } = inspection;
+    let Inspection { file, size, sha256, mode, distrust, signature, hooks, manifest, .. } = inspection;
     let mut lines = vec![
         format!("file         {} ({size} bytes, mode {mode:04o})", file.display()),
         format!("sha256       {sha256}"),
+        format!("signature    {}", signature_text(signature)),
     ];
     lines.extend(distrust.iter().map(|reason| format!("would not be loaded: {reason}")));
     lines.extend([
@@ -40,4 +41,12 @@ fn inspection_text(inspection: &Inspection) -> String {
         lines.push(format!("option       {name}: {kind} = {default}  {doc}"));
     }
     lines.join("\n") + "\n"
+}
+
+fn signature_text(signature: &SignatureStatus) -> String {
+    match signature {
+        SignatureStatus::None => "none".to_owned(),
+        SignatureStatus::Holds(signed) => format!("by the trusted key {}: {}", signed.key, signed.comment),
+        SignatureStatus::Refused { error } => format!("NOT BELIEVED: {error}"),
+    }
 }

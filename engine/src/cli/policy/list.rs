@@ -22,11 +22,15 @@ fn list_text(file: Option<&Path>, entries: &[PolicyEntry]) -> String {
     for entry in entries {
         let mark = if entry.default { "*" } else { " " };
         text += &match &entry.status {
-            PolicyStatus::Ready { file, manifest, .. } => {
+            PolicyStatus::Ready { file, manifest, pinned, signed, .. } => {
                 let place = file.as_ref().map_or("linked".into(), |file| file.display().to_string());
                 let (name, version, description) = (&entry.name, &manifest.version, &manifest.description);
                 let isolation = entry.isolation;
-                format!("{mark} {name} {version} ({place}; {isolation})\n    {description}\n")
+                let pinned = if *pinned { "; pinned" } else { "" };
+                let signed = signed.as_ref().map_or(String::new(), |signed| {
+                    format!("    signed by the key {}: {}\n", signed.key, signed.comment)
+                });
+                format!("{mark} {name} {version} ({place}; {isolation}{pinned})\n    {description}\n{signed}")
             }
             PolicyStatus::Refused { error } => format!("{mark} {} REFUSED: {error}\n", entry.name),
         };

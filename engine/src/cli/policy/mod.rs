@@ -1,4 +1,4 @@
-//! `interlock policy`: looks at policies.
+//! `interlock policy`: looks at policies, pins them.
 
 use std::path::{Path, PathBuf};
 
@@ -6,6 +6,7 @@ use super::{CliError, Exit};
 
 mod inspect;
 mod list;
+mod pin;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum PolicyCommand {
@@ -23,11 +24,14 @@ pub enum PolicyCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Write the SHA-256 of policies' libraries into plugins.ron, which then takes no other files for them
+    Pin(pin::PinArgs),
 }
 
 pub fn run(explicit_config: Option<&Path>, command: &PolicyCommand) -> Result<Exit, CliError> {
     match command {
         PolicyCommand::List { json } => list::run(explicit_config, *json),
-        PolicyCommand::Inspect { file, json } => inspect::run(file, *json),
+        PolicyCommand::Inspect { file, json } => inspect::run(explicit_config, file, *json),
+        PolicyCommand::Pin(args) => pin::run(explicit_config, args),
     }
 }

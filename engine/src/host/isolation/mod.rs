@@ -42,6 +42,7 @@ use serde::{Deserialize, Serialize};
 
 pub(super) use isolated::{Image, IsolatedPolicy};
 
+use super::writers::check_program;
 use super::{Config, Limits, LoadFault};
 
 /// Where a policy runs.
@@ -112,7 +113,8 @@ impl ProcessSettings {
     /// Runs policies as a configuration says. `None` when they run in this process.
     ///
     /// # Errors
-    /// [`LoadFault::NoPolicyHost`]: no program is named, and this one does not host policies.
+    /// [`LoadFault::NoPolicyHost`]: no program is named, and this one does not host policies. [`LoadFault::PolicyHost`]: one is
+    /// named that others could have put there.
     pub fn configured(config: &Config, isolation: Isolation) -> Result<Option<Self>, LoadFault> {
         if isolation == Isolation::InProcess {
             return Ok(None);
@@ -121,6 +123,9 @@ impl ProcessSettings {
             Some(program) => {
                 let folder = config.file.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
                 let program = folder.join(program);
+                if let Err(fault) = check_program(&program, &config.trust.owners) {
+                    return Err(LoadFault::PolicyHost { program, fault });
+                }
                 Program::Named(std::path::absolute(&program).unwrap_or(program))
             }
             None if HOSTS_POLICIES.load(Ordering::Relaxed) => Program::Own,
