@@ -207,8 +207,10 @@ impl Config {
     pub fn read(file: &Path) -> Result<Config, ConfigError> {
         let (opened, writers) = ConfigFile::open(file);
         let config = Self::read_opened(file, opened)?;
-        if let Err(error) = writers.and_then(|writers| writers.check(&config.trust.owners)) {
-            tracing::warn!("{}: {error}", file.display());
+        match writers.and_then(|writers| writers.check(&config.trust.owners)) {
+            // Who starts a program with a pipe knows what writes into it.
+            Ok(()) | Err(FileError::NotRegular) => (),
+            Err(error) => tracing::warn!("{}: {error}", file.display()),
         }
         Ok(config)
     }
@@ -222,7 +224,10 @@ impl Config {
         writers.and_then(|writers| writers.check(&[])).map_err(|fault| ConfigError {
             file: file.to_owned(),
             position: None,
-            fault: ConfigFault::Untrusted(fault),
+            fault: match fault {
+                FileError::Unreadable(error) => ConfigFault::Unreadable(error),
+                fault => ConfigFault::Untrusted(fault),
+            },
         })?;
         Self::read_opened(file, opened)
     }
@@ -402,7 +407,11 @@ impl ConfigFile {
         };
         match by_folders() {
             Ok((opened, known)) => (Ok(opened), Ok(known)),
-            Err(error) => (File::open(file), Err(error)),
+            // The way to a pipe, such as /dev/stdin, is no way of folders.
+            Err(error) => match File::open(file) {
+                Ok(opened) => (Ok(opened), Err(FileError::NotRegular)),
+                failed => (failed, Err(error)),
+            },
         }
     }
 

@@ -61,6 +61,7 @@ fn a_configuration_may_come_from_a_pipe_when_it_is_named() {
     let mut child = command
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
         .spawn()
         .expect("the program runs");
     let mut input = child.stdin.take().expect("a pipe");
@@ -68,6 +69,7 @@ fn a_configuration_may_come_from_a_pipe_when_it_is_named() {
     drop(input);
     let output = child.wait_with_output().expect("it ends");
     assert!(String::from_utf8_lossy(&output.stdout).contains("serialized-fallback"));
+    assert!(output.stderr.is_empty(), "{}", stderr(&output));
 }
 
 #[test]
@@ -98,7 +100,7 @@ fn pins_are_written_printed_and_shown() {
         let line =
             printed.lines().find_map(|line| line.strip_prefix(&format!("{policy}: "))).expect("printed");
         assert!(after.contains(&format!("(name: \"{policy}\", {line}, library")), "{after}");
-        let digits = &line[9..line.len() - 1];
+        let digits = line.trim_start_matches("sha256: ").trim_matches('"');
         assert!(text.contains(digits), "{text}");
     }
     assert_eq!(after.matches("sha256").count(), 2);
@@ -106,7 +108,7 @@ fn pins_are_written_printed_and_shown() {
     assert_eq!(list.matches("; pinned)").count(), 2, "{list}");
     assert!(bench.succeed(&["policy", "pin", "two-lock"]).contains("pinned already"));
     // An older pin and the new one are both shown.
-    let digits = printed.lines().find(|line| line.starts_with("two-lock")).expect("printed")[18..]
+    let digits = printed.lines().find(|line| line.starts_with("two-lock")).expect("printed")[19..]
         .trim_end_matches('"');
     bench.write("plugins.ron", after.replace(digits, &"0".repeat(64)));
     let text = bench.succeed(&["policy", "pin", "--all"]);

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{CliError, Exit};
+use crate::report;
 
 mod inspect;
 mod list;
@@ -29,6 +30,7 @@ pub enum PolicyCommand {
 }
 
 pub fn run(explicit_config: Option<&Path>, command: &PolicyCommand) -> Result<Exit, CliError> {
+    let _log = report::start_logging(None);
     match command {
         PolicyCommand::List { json } => list::run(explicit_config, *json),
         PolicyCommand::Inspect { file, json } => inspect::run(explicit_config, file, *json),
