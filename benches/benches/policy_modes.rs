@@ -81,7 +81,7 @@ struct Busy {
 impl Busy {
     fn new(mode: &str) -> Self {
         let library = library("two-lock", mode);
-        let limits = Limits { refusals: 16, stall_ns: u64::MAX };
+        let limits = Limits { refusals: 16, stall_ns: u64::MAX, ..Limits::DEFAULT };
         let config = ArbiterConfig { device: 0, capacity_bytes: 10, workers: 32, limits };
         let arbiter = Arbiter::new(config, library.locks().clone());
         let policy = Counting { policy: library.instantiate().expect("it starts"), decisions: 0 };

@@ -179,6 +179,7 @@ impl World {
         }
         // They tell how a state was reached, not what it is.
         state.arbiter.take_counters();
+        state.arbiter.take_evidence();
         policy.menus
     }
 }
@@ -213,7 +214,7 @@ impl Model for World {
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        let limits = Limits { refusals: self.refusals, stall_ns: STALL_NS };
+        let limits = Limits { refusals: self.refusals, stall_ns: STALL_NS, ..Limits::DEFAULT };
         let arbiter = arbiter_with(self.capacity_bytes, self.table.clone(), limits);
         let tasks = vec![Life::default(); self.tasks.len()];
         vec![State { arbiter, mischief: self.mischief, tasks, broken: None }]
@@ -283,6 +284,7 @@ fn reaches(
     let mut way = Vec::new();
     while !there(&arbiter) {
         arbiter.take_counters();
+        arbiter.take_evidence();
         let fingerprint = HASHER.hash_one(&arbiter);
         if known.lock().unwrap().contains(&fingerprint) {
             break;

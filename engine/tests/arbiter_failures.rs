@@ -101,7 +101,7 @@ fn a_wait_for_nothing_but_its_deadline_is_good() {
 
 #[test]
 fn a_refused_waiter_is_asked_again_when_something_is_freed_or_after_a_growing_pause() {
-    let limits = Limits { refusals: 100, stall_ns: u64::MAX };
+    let limits = Limits { refusals: 100, stall_ns: u64::MAX, ..Limits::DEFAULT };
     let mut arbiter = arbiter_with(10, LockTable::default(), limits);
     let mut policy = Scripted { answers: vec![Err(PolicyFault::Panicked); 12].into(), ..Scripted::default() };
     arbiter.step(0, arrived(1, 4, 7), &mut policy).unwrap();
@@ -156,7 +156,8 @@ fn a_policy_whose_process_is_gone_is_out_at_once_whoever_finds_it() {
     let deciding = Scripted { answers: vec![gone()].into(), ..Scripted::default() };
     let ranking = Scripted { rank: Some(|_| gone()), ..Scripted::default() };
     for mut policy in [deciding, ranking] {
-        let mut arbiter = arbiter_with(10, two_lock(), Limits { refusals: 100, stall_ns: u64::MAX });
+        let mut arbiter =
+            arbiter_with(10, two_lock(), Limits { refusals: 100, stall_ns: u64::MAX, ..Limits::DEFAULT });
         let commands = arbiter.step(0, arrived(1, 4, 7), &mut policy).unwrap();
         assert_eq!(commands, [Command::Quarantined(Quarantine::Ended(end)), Command::Drained]);
         assert!(arbiter.counters().refusals.is_empty(), "that is no verdict");
@@ -168,7 +169,8 @@ fn a_policy_whose_process_is_gone_is_out_at_once_whoever_finds_it() {
 
 #[test]
 fn a_good_verdict_in_between_starts_the_count_anew() {
-    let mut arbiter = arbiter_with(10, two_lock(), Limits { refusals: 2, stall_ns: u64::MAX });
+    let mut arbiter =
+        arbiter_with(10, two_lock(), Limits { refusals: 2, stall_ns: u64::MAX, ..Limits::DEFAULT });
     let wait = Verdict::wait_until(WakeSet::NONE, 200 * MS);
     let mut policy = Scripted::answering([Verdict::UNSET, wait, Verdict::UNSET]);
     arbiter.step(0, arrived(1, 4, 7), &mut policy).unwrap();
@@ -181,7 +183,8 @@ fn a_good_verdict_in_between_starts_the_count_anew() {
 
 #[test]
 fn a_rank_that_fails_is_counted_the_order_is_that_of_priority_and_the_limit_holds() {
-    let mut arbiter = arbiter_with(10, LockTable::default(), Limits { refusals: 3, stall_ns: STALL_NS });
+    let mut arbiter =
+        arbiter_with(10, LockTable::default(), Limits { refusals: 3, stall_ns: STALL_NS, ..Limits::DEFAULT });
     let mut policy = Scripted { rank: Some(|_| Err(PolicyFault::Panicked)), ..Scripted::default() };
     for task in 1..=2 {
         let commands = arbiter.step(0, arrived(task, 1, 1), &mut policy).unwrap();

@@ -5,7 +5,7 @@ mod arbiter_support;
 
 use std::collections::BTreeSet;
 
-use arbiter_reference::{At, Mode, Ranking, Reference};
+use arbiter_reference::{At, BUDGET_NS, Mode, Ranking, Reference};
 use arbiter_support::{arbiter_with, fallback, finish};
 use interlock_engine::interlock::{
     Arbiter, Event, Limits, LockSpec, LockTable, Outcome, Phase, TaskId, TaskSpec,
@@ -93,8 +93,20 @@ fn pause() -> impl Strategy<Value = u64> {
 }
 
 fn limits() -> impl Strategy<Value = Limits> {
-    (prop_oneof![Just(1), Just(3), Just(1000)], prop_oneof![Just(100_000_000), Just(u64::MAX / 2)])
-        .prop_map(|(refusals, stall_ns)| Limits { refusals, stall_ns })
+    let never = u64::MAX / 2;
+    (
+        prop_oneof![Just(1), Just(3), Just(1000)],
+        prop_oneof![Just(100_000_000), Just(never)],
+        prop_oneof![Just(1), Just(2_000_000), Just(never)],
+        prop_oneof![Just(1), Just(2), Just(1000)],
+    )
+        .prop_map(|(refusals, stall_ns, starve_ns, slow)| Limits {
+            refusals,
+            stall_ns,
+            starve_ns,
+            decision_ns: BUDGET_NS,
+            slow,
+        })
 }
 
 fn ranking() -> impl Strategy<Value = Ranking> {
@@ -143,6 +155,8 @@ fn compare(arbiter: &Arbiter, reference: &Reference) {
         let waiting = reference.waiting(shown.task).expect("it waits");
         assert_eq!(Stage::from_name(shown.gate), Some(Stage(waiting.gate)));
         assert_eq!(shown.held_bytes, reference.tasks[&shown.task].held);
+        assert_eq!(shown.held_back_since_ns, waiting.held_back_since);
+        assert_eq!(shown.passed_over as usize, waiting.passed_by.len());
         assert!(same(&shown.locks, shown.task));
     }
     for shown in &snapshot.running {

@@ -14,7 +14,7 @@ use interlock_tests::libraries::library;
 use rand::rngs::OsRng;
 
 const PARTITIONS: usize = 12;
-const LIMITS: Limits = Limits { refusals: 4, stall_ns: 100_000_000 };
+const LIMITS: Limits = Limits { refusals: 4, stall_ns: 100_000_000, ..Limits::DEFAULT };
 
 fn policy(name: &str, options: &str) -> PolicyLibrary {
     let verified = Verified::file(&library(name), None, None, &OptionsText::new(options));

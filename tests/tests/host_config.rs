@@ -51,7 +51,9 @@ fn everything_can_be_said() {
             workers_per_device: 4,
             synthesis_workers: 2,
             verify_proofs: false,
-            limits: (refusals: 1, stall_ms: 20, decision_ms: 3, load_ms: 4, policy_memory: "1MiB"),
+            limits: (
+                refusals: 1, stall_ms: 20, starve_ms: 30, decision_ms: 3, slow: 5, load_ms: 4, policy_memory: "1MiB",
+            ),
             policy_host: "bin/interlock",
         )"#
     ))
@@ -64,7 +66,15 @@ fn everything_can_be_said() {
     assert_eq!(config.core, CoreConfig::Cpu { memory: Some(ByteSize(4 << 30)), threads: 3 });
     assert_eq!((config.workers_per_device, config.synthesis_workers), (4, 2));
     let policy_memory = ByteSize(1 << 20);
-    let limits = Limits { refusals: 1, stall_ms: 20, decision_ms: 3, load_ms: 4, policy_memory };
+    let limits = Limits {
+        refusals: 1,
+        stall_ms: 20,
+        starve_ms: 30,
+        decision_ms: 3,
+        slow: 5,
+        load_ms: 4,
+        policy_memory,
+    };
     assert_eq!((config.verify_proofs, config.limits), (false, limits));
     assert_eq!(
         config.policies.iter().map(|policy| policy.isolation).collect::<Vec<_>>(),

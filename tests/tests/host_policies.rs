@@ -44,7 +44,8 @@ fn open(policy: &str, options: &str) -> PolicyLibrary {
 
 /// Runs all of `work` on one device with `workers` workers: a worker takes the next task when it has none.
 fn run(library: &PolicyLibrary, work: &[Work], workers: usize) -> Run {
-    let limits = Limits { refusals: 16, stall_ns: u64::MAX };
+    // No good policy holds anybody back, however little the watchdog's patience.
+    let limits = Limits { stall_ns: 1, ..Limits::DEFAULT };
     let config = ArbiterConfig { device: 0, capacity_bytes: CAPACITY, workers: workers as u32, limits };
     let mut arbiter = Arbiter::new(config, library.locks().clone());
     let mut policy = library.instantiate().expect("the options are good");
@@ -106,6 +107,7 @@ fn run(library: &PolicyLibrary, work: &[Work], workers: usize) -> Run {
                 }
                 Command::Refused { .. } => run.refused += 1,
                 Command::Quarantined(why) => panic!("quarantined: {why:?}\n{:?}", arbiter.snapshot()),
+                Command::Slow { .. } => unreachable!("nobody measures"),
                 Command::Skipped { .. } | Command::Freed { .. } | Command::Drained => {}
             }
         }

@@ -82,7 +82,7 @@ fn engine(policy: PolicyLibrary, what: &str) -> (Engine, Arc<ProvingKey>, Witnes
     let key = Arc::new(ProvingKey { circuit, srs });
     let plan = CpuCore::new(0, Some(1)).expect("a thread").plan(&key);
     let core = CpuCore::new(plan.peak_bytes() + plan.staged_bytes, Some(1)).expect("a thread");
-    let limits = Limits { refusals: 16, stall_ns: 5_000_000_000 };
+    let limits = Limits { refusals: 16, stall_ns: 5_000_000_000, ..Limits::DEFAULT };
     let engine = Engine::builder(Arc::new(core)).policy(policy).workers_per_device(3).limits(limits);
     (engine.start().unwrap_or_else(|error| panic!("{what}: {error}")), key, witness)
 }

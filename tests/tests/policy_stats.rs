@@ -14,7 +14,7 @@ use interlock_tests::libraries::verified;
 use rand::rngs::OsRng;
 
 const PARTITIONS: usize = 8;
-const LIMITS: Limits = Limits { refusals: 4, stall_ns: 100_000_000 };
+const LIMITS: Limits = Limits { refusals: 4, stall_ns: 100_000_000, ..Limits::DEFAULT };
 
 fn policy(name: &str, options: &str) -> PolicyLibrary {
     PolicyLibrary::open(verified(name, options)).expect("the library is good")

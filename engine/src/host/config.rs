@@ -38,6 +38,8 @@ pub const MAX_CONFIG_BYTES: u64 = 1 << 20;
 /// The most workers of one kind, and the most threads of a core.
 pub const MAX_WORKERS: usize = 1_024;
 
+const NS_PER_MS: u64 = 1_000_000;
+
 /// Everything `plugins.ron` says, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -89,12 +91,20 @@ pub struct Limits {
     /// Refused verdicts in a row about one task.
     #[serde(deserialize_with = "positive")]
     pub refusals: u32,
-    /// Milliseconds for which the device may stand idle while tasks wait to be let in.
+    /// Milliseconds for which the device may stand idle while tasks wait to be let in, or for which a task may wait that could be
+    /// let in with nothing before it.
     #[serde(deserialize_with = "positive")]
     pub stall_ms: u64,
-    /// For a policy with a process of its own: milliseconds for one answer, what it was told before included.
+    /// Milliseconds after which a task that waits at one gate may not be passed by later ones any more.
+    #[serde(deserialize_with = "positive")]
+    pub starve_ms: u64,
+    /// Milliseconds for one answer. A policy with a process of its own is ended at once when it takes longer, what it was told
+    /// before included; one in this process when it did so `slow` times.
     #[serde(deserialize_with = "positive")]
     pub decision_ms: u64,
+    /// Answers of a policy in this process that took longer than `decision_ms`.
+    #[serde(deserialize_with = "positive")]
+    pub slow: u32,
     /// For a policy with a process of its own: milliseconds to load its library and make an instance.
     #[serde(deserialize_with = "positive")]
     pub load_ms: u64,
@@ -104,10 +114,13 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
+        let arbiter = crate::interlock::Limits::DEFAULT;
         Self {
-            refusals: 16,
-            stall_ms: 5_000,
-            decision_ms: 50,
+            refusals: arbiter.refusals,
+            stall_ms: arbiter.stall_ns / NS_PER_MS,
+            starve_ms: arbiter.starve_ns / NS_PER_MS,
+            decision_ms: arbiter.decision_ns / NS_PER_MS,
+            slow: arbiter.slow,
             load_ms: 10_000,
             policy_memory: ByteSize(256 << 20),
         }
@@ -115,8 +128,15 @@ impl Default for Limits {
 }
 
 impl From<Limits> for crate::interlock::Limits {
-    fn from(Limits { refusals, stall_ms, .. }: Limits) -> Self {
-        Self { refusals, stall_ns: stall_ms.saturating_mul(1_000_000) }
+    fn from(limits: Limits) -> Self {
+        let Limits { refusals, stall_ms, starve_ms, decision_ms, slow, .. } = limits;
+        Self {
+            refusals,
+            stall_ns: stall_ms.saturating_mul(NS_PER_MS),
+            starve_ns: starve_ms.saturating_mul(NS_PER_MS),
+            decision_ns: decision_ms.saturating_mul(NS_PER_MS),
+            slow,
+        }
     }
 }
 

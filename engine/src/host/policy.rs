@@ -93,6 +93,12 @@ impl LoadedPolicy {
         &self.library
     }
 
+    /// Whether it has all of these hooks: the host's defaults stand in for others.
+    #[inline]
+    pub fn has(&self, hooks: Capabilities) -> bool {
+        self.hooks.contains(hooks)
+    }
+
     /// The id of the instance's own process; `None` when it is in this one.
     pub fn process_id(&self) -> Option<u32> {
         match &self.place {

@@ -9,17 +9,41 @@ use super::lock_table::LockSet;
 use super::task::{Place, Task, Waiter};
 use super::{
     Command, Counters, Event, EventError, LockTable, Outcome, PolicyFault, PolicyPort, Quarantine, Refusal,
-    TaskId, TaskSpec,
+    Snapshot, TaskId, TaskSpec,
 };
 
-/// When a policy is taken out of the seat.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// When a policy is taken out of the seat. `README.md` beside the module says what each limit counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Limits {
     /// Verdicts refused in a row about one task at one gate, or failures in a row of one hook. Zero counts
     /// as one.
     pub refusals: u32,
-    /// Nanoseconds for which tasks may wait while no stage runs and nothing moves.
+    /// Nanoseconds for which tasks may wait while no stage runs and nothing moves, or for which one task may wait while it could
+    /// be let in with nothing before it.
     pub stall_ns: u64,
+    /// Nanoseconds after which a task that waits at one gate may not be passed by later ones any more.
+    pub starve_ns: u64,
+    /// Nanoseconds that one call of the policy may take.
+    pub decision_ns: u64,
+    /// Calls that took longer. Zero counts as one.
+    pub slow: u32,
+}
+
+impl Limits {
+    /// What holds unless something else is said.
+    pub const DEFAULT: Limits = Limits {
+        refusals: 16,
+        stall_ns: 5_000_000_000,
+        starve_ns: 300_000_000_000,
+        decision_ns: 50_000_000,
+        slow: 4,
+    };
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
 }
 
 /// What an arbiter is made for.
@@ -61,6 +85,12 @@ pub struct Arbiter {
     pub(super) now_ns: u64,
     /// Since when tasks wait, no stage runs and nothing moves.
     pub(super) stalled_since_ns: Option<u64>,
+    /// When the policy in the seat took it.
+    pub(super) seated_ns: u64,
+    /// How slow the policy was lately: see `judge_time`.
+    pub(super) slowness: u32,
+    /// The device as it was when a policy was quarantined, until somebody takes it.
+    pub(super) evidence: Option<Box<Snapshot>>,
     pub(super) rank_faults_in_row: u32,
     pub(super) observe_faults_in_row: u32,
     pub(super) counters: Counters,
@@ -77,6 +107,9 @@ impl Arbiter {
             arrivals: 0,
             now_ns: 0,
             stalled_since_ns: None,
+            seated_ns: 0,
+            slowness: 0,
+            evidence: None,
             rank_faults_in_row: 0,
             observe_faults_in_row: 0,
             counters: Counters::default(),
@@ -113,9 +146,11 @@ impl Arbiter {
         if self.phase != Phase::Serving {
             return None;
         }
-        let waiters = self.tasks.values().filter_map(Task::waiter);
-        let watchdog = self.stalled_since_ns.map(|since| since.saturating_add(self.config.limits.stall_ns));
-        waiters.filter_map(Waiter::ask_again_ns).chain(watchdog).min()
+        let waiters = || self.tasks.values().filter_map(Task::waiter);
+        let still =
+            waiters().filter_map(|waiter| waiter.held_back_since_ns).chain(self.stalled_since_ns).min();
+        let watchdog = still.map(|since| since.saturating_add(self.config.limits.stall_ns));
+        waiters().filter_map(Waiter::ask_again_ns).chain(watchdog).min()
     }
 
     /// What has been counted so far.
@@ -126,6 +161,12 @@ impl Arbiter {
     /// Returns the counters and starts them anew, for figures by interval.
     pub fn take_counters(&mut self) -> Counters {
         std::mem::take(&mut self.counters)
+    }
+
+    /// Returns the device as it was when a policy was quarantined: before anybody was let through or gave anything back.
+    /// `None` when it was taken already, or none was.
+    pub fn take_evidence(&mut self) -> Option<Box<Snapshot>> {
+        self.evidence.take()
     }
 
     /// The device as [`place`](interlock_policy_api::Policy::place) is shown it.
@@ -165,7 +206,7 @@ impl Arbiter {
     }
 
     pub(super) fn holdings(&self) -> Holdings {
-        Holdings::of(&self.config, &self.table, &self.tasks)
+        Holdings::of(&self.config, &self.table, self.tasks.values())
     }
 
     fn check(&self, event: &Event) -> Result<(), EventError> {
@@ -280,36 +321,10 @@ impl Turn<'_> {
         arbiter.phase = Phase::Serving;
         arbiter.rank_faults_in_row = 0;
         arbiter.observe_faults_in_row = 0;
+        arbiter.slowness = 0;
+        arbiter.seated_ns = arbiter.now_ns;
         arbiter.tasks.values_mut().filter_map(Task::waiter_mut).for_each(Waiter::ask_afresh);
         self.moved = true;
-    }
-
-    /// The stall watchdog.
-    fn watch(&mut self) {
-        let arbiter = &mut *self.arbiter;
-        let now_ns = arbiter.now_ns;
-        let stuck = arbiter.phase == Phase::Serving
-            && !arbiter.tasks.is_empty()
-            && !arbiter.tasks.values().any(Task::is_running);
-        match arbiter.stalled_since_ns {
-            _ if !stuck => arbiter.stalled_since_ns = None,
-            Some(since) if !self.moved => {
-                let idle_ns = now_ns - since;
-                if idle_ns >= arbiter.config.limits.stall_ns {
-                    self.quarantine(Quarantine::Stalled { idle_ns });
-                }
-            }
-            _ => arbiter.stalled_since_ns = Some(now_ns),
-        }
-    }
-
-    pub fn quarantine(&mut self, why: Quarantine) {
-        if self.arbiter.phase == Phase::Serving {
-            self.arbiter.phase = Phase::Draining;
-            self.arbiter.stalled_since_ns = None;
-            self.arbiter.counters.quarantines += 1;
-            self.commands.push(Command::Quarantined(why));
-        }
     }
 
     /// What a fault counts as. A policy whose process is gone is out of the seat at once instead, whatever the limit of
@@ -377,7 +392,9 @@ impl Turn<'_> {
         }
         let now_ns = self.arbiter.now_ns;
         let observation = Observation { kind, stage, task: id.0, now_ns, duration_ns, bytes };
-        match self.policy.observe(&observation) {
+        let answer = self.policy.observe(&observation);
+        self.judge_time(id);
+        match answer {
             Ok(()) => self.arbiter.observe_faults_in_row = 0,
             Err(fault) => {
                 if let Some(refusal) = self.refusal_of(fault) {

@@ -15,6 +15,8 @@ pub struct Counters {
     pub waits: u64,
     /// Refused verdicts and failed hooks, by reason. Reasons that did not occur are absent.
     pub refusals: BTreeMap<Refusal, u64>,
+    /// Calls of the policy that took longer than their budget.
+    pub slow: u64,
     /// Policies quarantined.
     pub quarantines: u64,
     /// The most device bytes that tasks held at once.

@@ -7,8 +7,6 @@ use interlock_policy_api::Stage;
 
 use super::Command;
 use super::arbiter::{Phase, Turn};
-use super::holdings::Holdings;
-use super::lock_table::LockSet;
 use super::task::Task;
 
 impl Turn<'_> {
@@ -58,8 +56,7 @@ impl Turn<'_> {
         waiters.sort_by_key(|task| (task.reservation(task.stage()).0, task.arrival));
         let next = waiters.into_iter().find(|task| {
             let gate = task.stage();
-            let locks: LockSet = task.missing_locks(gate, &arbiter.table);
-            can_pass(task, gate, locks, &holdings)
+            holdings.can_enter(task, gate, &arbiter.table)
         })?;
         Some((next.stage(), next.spec.task, next.reservation(next.stage()).0))
     }
@@ -68,8 +65,4 @@ impl Turn<'_> {
 /// Whether a waiter is let through during a drain: its data is on the device, or only Finish is left.
 fn passes(task: &Task) -> bool {
     task.staged || task.stage() == Stage::FINISH
-}
-
-fn can_pass(task: &Task, gate: Stage, locks: LockSet, holdings: &Holdings) -> bool {
-    holdings.are_free(locks) && holdings.admits(task, gate, task.reservation(gate).0)
 }

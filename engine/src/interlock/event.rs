@@ -7,11 +7,11 @@ use interlock_policy_api::Stage;
 use super::{LockTable, PolicyEnd};
 
 /// A task, unique in the life of the engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct TaskId(pub u64);
 
 /// A task as it arrives at a device.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct TaskSpec {
     /// Who it is.
     pub task: TaskId,
@@ -30,7 +30,8 @@ pub struct TaskSpec {
 }
 
 /// How a stage ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Well: the task goes on to the next gate, or leaves after Finish.
     Done,
@@ -41,7 +42,8 @@ pub enum Outcome {
 }
 
 /// Something that happened on the device.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Event {
     /// A task arrived. It stands at the Prepare gate.
     Arrived(TaskSpec),
@@ -62,17 +64,19 @@ pub enum Event {
     /// The policy in the seat is to be replaced: drain. [`Command::Drained`] says when it is done.
     Drain,
     /// A policy with this lock table has taken the seat. Only valid after [`Command::Drained`].
-    Installed(LockTable),
+    Installed(#[serde(serialize_with = "lock_names")] LockTable),
 }
 
 /// What the driver has to do, or to write down.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Command {
     /// Run a stage of a task; answer with [`Event::StageEnded`].
     Run {
         /// Which task.
         task: TaskId,
         /// Which stage.
+        #[serde(with = "stage_name")]
         stage: Stage,
         /// At Compute: the task was not staged, its data has to be uploaded first.
         inline: bool,
@@ -105,9 +109,17 @@ pub enum Command {
         /// Which task it was about.
         task: TaskId,
         /// The gate it stands at or the stage it is in.
+        #[serde(with = "stage_name")]
         gate: Stage,
         /// Why.
         refusal: Refusal,
+    },
+    /// The policy took longer than its budget for one call about a task. To be written down.
+    Slow {
+        /// Which task it was about.
+        task: TaskId,
+        /// How long the call took.
+        took_ns: u64,
     },
     /// A task has left the arbiter: finished, failed or cancelled. Nothing of it is held any more.
     Left {
@@ -179,6 +191,37 @@ pub enum Quarantine {
         /// For how long.
         idle_ns: u64,
     },
+    /// A task could have been let in, with nothing in its way, and was not.
+    HeldBack {
+        /// Which task.
+        task: TaskId,
+        /// Where it waits.
+        #[serde(with = "stage_name")]
+        gate: Stage,
+        /// For how long its locks and bytes had been free, and nothing ran that could need them.
+        held_ns: u64,
+    },
+    /// A task waited too long at one gate while tasks that came later were let pass.
+    Starved {
+        /// Which task.
+        task: TaskId,
+        /// Where it waits.
+        #[serde(with = "stage_name")]
+        gate: Stage,
+        /// For how long.
+        waited_ns: u64,
+        /// How many passed it after the limit, although it could have gone in their place.
+        passes: u32,
+    },
+    /// Its calls took longer than their budget too often.
+    Slow {
+        /// How long the last of them took.
+        took_ns: u64,
+        /// The budget.
+        budget_ns: u64,
+        /// The limit it reached.
+        limit: u32,
+    },
     /// Its process is gone.
     Ended(PolicyEnd),
 }
@@ -189,6 +232,9 @@ impl Quarantine {
         match self {
             Self::TooManyRefusals { .. } => "refusals",
             Self::Stalled { .. } => "stalled",
+            Self::HeldBack { .. } => "held_back",
+            Self::Starved { .. } => "starved",
+            Self::Slow { .. } => "slow",
             Self::Ended(_) => "ended",
         }
     }
@@ -199,9 +245,17 @@ impl Quarantine {
             Self::TooManyRefusals { .. } => {
                 "Check that the policy was made for this engine and its options fit the device; the dump has what it was refused"
             }
-            Self::Stalled { .. } => {
+            Self::Stalled { .. } | Self::HeldBack { .. } => {
                 "Look in the dump at who waits with locks and bytes free, and for what: the policy waits for something that does \
                  not come. If it is meant to hold tasks back for so long, raise limits.stall_ms"
+            }
+            Self::Starved { .. } => {
+                "Look in the dump at what the task waits for and who was let in: the policy has to bound how often a task is \
+                 passed. If it is meant to let tasks wait for so long, raise limits.starve_ms"
+            }
+            Self::Slow { .. } => {
+                "If the machine is merely overloaded, raise limits.decision_ms; if not, use another policy: nothing else moves on \
+                 the device while this one thinks"
             }
             Self::Ended(end) => end.advice(),
         }
@@ -217,6 +271,24 @@ impl fmt::Display for Quarantine {
             Self::Stalled { idle_ns } => {
                 write!(f, "it let nobody in for {} ms while the device stood idle", idle_ns / 1_000_000)
             }
+            Self::HeldBack { task, gate, held_ns } => write!(
+                f,
+                "it kept task {} at the {gate} gate for {} ms with locks and bytes free and nothing before it",
+                task.0,
+                held_ns / 1_000_000
+            ),
+            Self::Starved { task, gate, waited_ns, passes } => write!(
+                f,
+                "it let {passes} later tasks pass task {}, which has waited at the {gate} gate for {} ms",
+                task.0,
+                waited_ns / 1_000_000
+            ),
+            Self::Slow { took_ns, budget_ns, limit } => write!(
+                f,
+                "{limit} of its answers took longer than {} ms, the last one {} ms",
+                budget_ns / 1_000_000,
+                took_ns / 1_000_000
+            ),
             Self::Ended(end) => end.fmt(f),
         }
     }
@@ -271,4 +343,24 @@ pub enum EventError {
     /// A policy was seated while things are still held under the lock table of another.
     #[error("a policy can take the seat only after the drain has ended")]
     NotDrained,
+}
+
+/// A stage by its name.
+mod stage_name {
+    use interlock_policy_api::Stage;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(stage: &Stage, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(stage.name().unwrap_or("unknown"))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Stage, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Stage::from_name(&name).ok_or_else(|| D::Error::custom(format!("\"{name}\" is no stage")))
+    }
+}
+
+fn lock_names<S: serde::Serializer>(table: &LockTable, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(table.locks().iter().map(|lock| &lock.name))
 }

@@ -76,7 +76,9 @@ impl Turn<'_> {
             return by_priority;
         }
         let view = holdings.view(&self.arbiter.config, self.arbiter.now_ns);
-        match self.policy.rank(request, &view) {
+        let answer = self.policy.rank(request, &view);
+        self.judge_time(id);
+        match answer {
             Ok(rank) => {
                 self.arbiter.rank_faults_in_row = 0;
                 rank
@@ -97,6 +99,12 @@ impl Turn<'_> {
         let Some(request) = self.request(id, holdings) else { return false };
         let now_ns = self.arbiter.now_ns;
         let answer = self.policy.decide(&request, &holdings.view(&self.arbiter.config, now_ns));
+        if self.judge_time(id) {
+            self.arbiter.slowness = self.arbiter.slowness.saturating_sub(1);
+        } else if self.arbiter.phase != Phase::Serving {
+            // One answer too late too many: it is not used any more.
+            return false;
+        }
         let decision = match answer {
             Ok(verdict) => {
                 let Some(task) = self.arbiter.tasks.get(&id) else { return false };
@@ -108,7 +116,10 @@ impl Turn<'_> {
             },
         };
         match decision {
-            Ok(Decision::Enter { reserve_bytes }) => self.enter(id, request.gate, reserve_bytes),
+            Ok(Decision::Enter { reserve_bytes }) => {
+                self.enter(id, request.gate, reserve_bytes);
+                self.note_passed(id, request.gate);
+            }
             Ok(Decision::Skip) => self.skip(id),
             Ok(Decision::Wait { wake, deadline_ns }) => {
                 self.arbiter.counters.waits += 1;

@@ -1,13 +1,11 @@
 //! What is held on a device and what is free, worked out from its tasks.
 
-use std::collections::BTreeMap;
-
 use interlock_policy_api::{LockView, Request, RequestFlags, Stage, Strided, View};
 
+use super::ArbiterConfig;
 use super::ledger::{Claim, Ledger};
 use super::lock_table::{LockSet, LockTable};
 use super::task::{Place, Task};
-use super::{ArbiterConfig, TaskId};
 
 /// The device between two changes of its state.
 pub(super) struct Holdings {
@@ -20,12 +18,16 @@ pub(super) struct Holdings {
 }
 
 impl Holdings {
-    pub fn of(config: &ArbiterConfig, table: &LockTable, tasks: &BTreeMap<TaskId, Task>) -> Holdings {
+    pub fn of<'a>(
+        config: &ArbiterConfig,
+        table: &LockTable,
+        tasks: impl IntoIterator<Item = &'a Task>,
+    ) -> Holdings {
         let mut locks: Vec<LockView> =
             table.locks().iter().map(|lock| LockView { permits: lock.permits, free: lock.permits }).collect();
         let mut claims = Vec::new();
         let (mut waiting, mut running, mut staged) = ([0; 4], [0; 4], 0);
-        for task in tasks.values() {
+        for task in tasks {
             for index in task.locks.indices() {
                 locks[index].free -= 1;
             }
@@ -56,6 +58,11 @@ impl Holdings {
             }
             _ => reserve == 0,
         }
+    }
+
+    /// Whether a task that waits at `gate` could be let in.
+    pub fn can_enter(&self, task: &Task, gate: Stage, table: &LockTable) -> bool {
+        self.are_free(task.missing_locks(gate, table)) && self.admits(task, gate, task.reservation(gate).0)
     }
 
     pub fn view(&self, config: &ArbiterConfig, now_ns: u64) -> View<'_> {

@@ -26,6 +26,7 @@ mod port;
 mod snapshot;
 mod task;
 mod verdict;
+mod watchdog;
 
 pub use arbiter::{Arbiter, ArbiterConfig, Limits, Phase};
 pub use counters::Counters;

@@ -124,4 +124,10 @@ pub trait PolicyPort {
         let _ = observation;
         Ok(())
     }
+
+    /// Nanoseconds that the latest call took, as whoever drives the arbiter measured it; the arbiter itself has no clock. The
+    /// default is that nobody measures, and no call is ever slow.
+    fn took_ns(&self) -> u64 {
+        0
+    }
 }

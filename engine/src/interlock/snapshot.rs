@@ -4,11 +4,11 @@ use interlock_policy_api::{Request, RequestFlags, Stage, WakeSet};
 use serde::Serialize;
 
 use super::arbiter::{Arbiter, Phase};
-use super::task::{Answer, Place};
+use super::task::{Answer, Place, Waiter};
 use super::{Counters, Refusal};
 
 /// Everything an arbiter knows at one moment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Snapshot {
     /// Index of the device.
     pub device: u32,
@@ -35,7 +35,7 @@ pub struct Snapshot {
 }
 
 /// A lock and who holds it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct LockState {
     /// Its name.
     pub name: String,
@@ -50,7 +50,7 @@ pub struct LockState {
 }
 
 /// A task at a gate.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct WaitingTask {
     /// Which task.
     pub task: u64,
@@ -74,12 +74,16 @@ pub struct WaitingTask {
     pub locks_free: bool,
     /// Whether the ledger would admit the bytes.
     pub bytes_free: bool,
+    /// Since when it could have been let in with nothing before it: see [`Quarantine::HeldBack`](super::Quarantine::HeldBack).
+    pub held_back_since_ns: Option<u64>,
+    /// How many later tasks passed it after the starvation limit.
+    pub passed_over: u32,
     /// The last verdict about it.
     pub verdict: LastVerdict,
 }
 
 /// A task inside a stage.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct RunningTask {
     /// Which task.
     pub task: u64,
@@ -98,7 +102,7 @@ pub struct RunningTask {
 }
 
 /// The last verdict about a waiting task.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LastVerdict {
     /// The policy in the seat was not asked about it at this gate yet.
@@ -142,8 +146,7 @@ impl Arbiter {
                 }),
                 Place::Gate(waiter) => {
                     let Some(request) = holdings.request(task, &self.table, self.now_ns) else { continue };
-                    let verdict = last_verdict(waiter.answer, waiter.refused_in_row);
-                    waiting.push(waiting_task(&request, locks, verdict));
+                    waiting.push(waiting_task(&request, locks, waiter));
                 }
             }
         }
@@ -177,7 +180,7 @@ impl Arbiter {
     }
 }
 
-fn waiting_task(request: &Request, locks: Vec<String>, verdict: LastVerdict) -> WaitingTask {
+fn waiting_task(request: &Request, locks: Vec<String>, waiter: &Waiter) -> WaitingTask {
     WaitingTask {
         task: request.task,
         job: request.job,
@@ -190,7 +193,9 @@ fn waiting_task(request: &Request, locks: Vec<String>, verdict: LastVerdict) -> 
         need_bytes: request.need_bytes,
         locks_free: request.flags.contains(RequestFlags::LOCKS_FREE),
         bytes_free: request.flags.contains(RequestFlags::BYTES_FREE),
-        verdict,
+        held_back_since_ns: waiter.held_back_since_ns,
+        passed_over: waiter.passed_over,
+        verdict: last_verdict(waiter.answer, waiter.refused_in_row),
     }
 }
 

@@ -34,6 +34,10 @@ pub(super) struct Waiter {
     pub earliest_deadline_ns: Option<u64>,
     /// Verdicts refused in a row at this gate.
     pub refused_in_row: u32,
+    /// Since when it could have been let in with nothing before it.
+    pub held_back_since_ns: Option<u64>,
+    /// How many later tasks passed it after the starvation limit.
+    pub passed_over: u32,
     pub answer: Answer,
 }
 
@@ -47,7 +51,15 @@ pub(super) enum Answer {
 
 impl Waiter {
     pub fn at(gate: Stage, since_ns: u64) -> Waiter {
-        Waiter { gate, since_ns, earliest_deadline_ns: None, refused_in_row: 0, answer: Answer::NotAsked }
+        Waiter {
+            gate,
+            since_ns,
+            earliest_deadline_ns: None,
+            refused_in_row: 0,
+            held_back_since_ns: None,
+            passed_over: 0,
+            answer: Answer::NotAsked,
+        }
     }
 
     /// As if it had just come to its gate, but it keeps the time since when it waits.

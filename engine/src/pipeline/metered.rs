@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use interlock_policy_api::{Observation, Request, Verdict, View};
+use interlock_policy_api::{Capabilities, Observation, Request, Verdict, View};
 
 use super::policy_stats::{PolicyIdentity, PolicyStats, Tally};
 use crate::host::LoadedPolicy;
@@ -15,6 +15,8 @@ pub struct Metered {
     tally: Box<Tally>,
     /// When it took its seat, in nanoseconds since the engine started.
     seated_at_ns: u64,
+    /// How long the latest call took.
+    took_ns: u64,
 }
 
 impl Metered {
@@ -22,7 +24,7 @@ impl Metered {
     pub fn new(policy: LoadedPolicy, now_ns: u64) -> Self {
         let mut tally = Box::new(Tally::new(PolicyIdentity::of(policy.library())));
         tally.times_seated = 1;
-        Self { policy, tally, seated_at_ns: now_ns }
+        Self { policy, tally, seated_at_ns: now_ns, took_ns: 0 }
     }
 
     /// Goes on with what was written down about the same policy before.
@@ -66,18 +68,41 @@ impl PolicyPort for Metered {
     fn decide(&mut self, request: &Request, view: &View<'_>) -> Result<Verdict, PolicyFault> {
         let start = Instant::now();
         let answer = self.policy.decide(request, view);
-        self.tally.latency.record(start.elapsed().as_nanos() as u64);
+        self.took_ns = start.elapsed().as_nanos() as u64;
+        self.tally.latency.record(self.took_ns);
         self.tally.count_verdict(answer.as_ref().ok().map(|verdict| verdict.kind));
         answer
     }
 
     #[inline]
     fn rank(&mut self, request: &Request, view: &View<'_>) -> Result<i64, PolicyFault> {
-        self.policy.rank(request, view)
+        self.timed(Capabilities::RANK, |policy| policy.rank(request, view))
     }
 
     #[inline]
     fn observe(&mut self, observation: &Observation) -> Result<(), PolicyFault> {
-        self.policy.observe(observation)
+        self.timed(Capabilities::OBSERVE, |policy| policy.observe(observation))
+    }
+
+    /// Zero for a policy in a process of its own: that one is held to its budget while it is waited for, and time in which this
+    /// machine had no processor for it does not count.
+    #[inline]
+    fn took_ns(&self) -> u64 {
+        if self.policy.process_id().is_some() { 0 } else { self.took_ns }
+    }
+}
+
+impl Metered {
+    /// Calls a hook. Where the policy does not have it, there is nothing to measure.
+    #[inline]
+    fn timed<T>(&mut self, hook: Capabilities, call: impl FnOnce(&mut LoadedPolicy) -> T) -> T {
+        if !self.policy.has(hook) {
+            self.took_ns = 0;
+            return call(&mut self.policy);
+        }
+        let start = Instant::now();
+        let answer = call(&mut self.policy);
+        self.took_ns = start.elapsed().as_nanos() as u64;
+        answer
     }
 }

@@ -41,6 +41,8 @@ pub struct PolicyStats {
     pub verdicts: VerdictCounts,
     /// Refused verdicts and failed hooks, by reason. Reasons that did not occur are absent.
     pub refusals: BTreeMap<Refusal, u64>,
+    /// Calls that took longer than their budget.
+    pub slow: u64,
     /// How long the tasks that went on under it had stood at their gates.
     pub waits: GateWaits,
     /// Why it was quarantined, the last time that it was.
@@ -210,6 +212,7 @@ pub(super) struct Tally {
     pub latency: Durations,
     pub verdicts: VerdictCounts,
     pub refusals: BTreeMap<Refusal, u64>,
+    pub slow: u64,
     pub waits: [Durations; 4],
     pub quarantine: Option<QuarantineReport>,
     pub counters: BTreeMap<String, u64>,
@@ -224,6 +227,7 @@ impl Tally {
             latency: Durations::new(),
             verdicts: VerdictCounts::default(),
             refusals: BTreeMap::new(),
+            slow: 0,
             waits: std::array::from_fn(|_| Durations::new()),
             quarantine: None,
             counters: BTreeMap::new(),
@@ -262,6 +266,7 @@ impl Tally {
             decisions: self.latency.distribution(),
             verdicts: self.verdicts,
             refusals: self.refusals.clone(),
+            slow: self.slow,
             waits: GateWaits { prepare, stage, compute, finish },
             quarantine: self.quarantine.clone(),
             counters: self.counters.clone(),

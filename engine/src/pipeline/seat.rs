@@ -396,6 +396,15 @@ impl Seat {
                     ..self.event(TimelineKind::Refused, owner(task))
                 });
             }
+            Command::Slow { task, took_ns } => {
+                state.policy.tally_mut().slow += 1;
+                let policy = state.policy.policy().library().name();
+                tracing::warn!(device = self.device, task = task.0, policy, took_ns, "slow answer");
+                self.record(TimelineEvent {
+                    duration_ns: Some(took_ns),
+                    ..self.event(TimelineKind::Slow, owner(task))
+                });
+            }
             Command::Left { task } => {
                 self.record(self.event(TimelineKind::Left, owner(task)));
                 state.owners.remove(&task);

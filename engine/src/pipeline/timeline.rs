@@ -22,6 +22,8 @@ pub enum TimelineKind {
     Freed,
     /// A verdict about the task at the gate of `stage` was refused; `detail` says why.
     Refused,
+    /// The policy took longer than its budget for an answer about the task: `duration_ns`.
+    Slow,
     /// The task left the device.
     Left,
     /// The proof was verified; `duration_ns` long.

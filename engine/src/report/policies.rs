@@ -44,6 +44,9 @@ fn write_policy(text: &mut String, stats: &PolicyStats) -> fmt::Result {
         write!(text, ", {} of no known kind, {} times none", verdicts.unknown, verdicts.none)?;
     }
     writeln!(text, "; {} refused", stats.refusals.values().sum::<u64>())?;
+    if stats.slow > 0 {
+        writeln!(text, "      {} calls took longer than their budget", stats.slow)?;
+    }
     for (reason, count) in &stats.refusals {
         writeln!(text, "      refused {count} times: {reason}")?;
     }

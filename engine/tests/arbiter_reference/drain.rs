@@ -1,6 +1,6 @@
-//! The end of a step: the watchdog, and a drain followed command by command.
+//! The end of a step, and a drain followed command by command.
 
-use interlock_engine::interlock::{Command, Quarantine};
+use interlock_engine::interlock::Command;
 
 use super::{Mode, Reference};
 
@@ -30,26 +30,15 @@ impl Reference {
         assert!(self.tasks.keys().filter(|id| standing(id)).all(|id| self.tasks[id].locks.is_empty()));
     }
 
-    pub(super) fn watch(&mut self) {
-        if self.mode != Mode::Serving || self.tasks.is_empty() || !self.running().is_empty() {
-            self.stuck_since = None;
-        } else if self.moved || self.stuck_since.is_none() {
-            self.stuck_since = Some(self.now);
-        } else if let Some(idle_ns) = self.stuck_since.map(|since| self.now - since)
-            && idle_ns >= self.limits.stall_ns
-        {
-            self.stuck_since = None;
-            self.quarantine(Quarantine::Stalled { idle_ns });
-        }
-    }
-
     /// When the arbiter has to be woken.
     pub fn deadline(&self) -> Option<u64> {
         if self.mode != Mode::Serving {
             return None;
         }
         let again = (0..16).filter_map(|id| self.waiting(id)?.stands?.1);
-        again.chain(self.stuck_since.map(|since| since + self.limits.stall_ns)).min()
+        let held_back = (0..16).filter_map(|id| self.waiting(id)?.held_back_since);
+        let still = held_back.chain(self.stuck_since);
+        again.chain(still.map(|since| since + self.limits.stall_ns)).min()
     }
 
     pub(super) fn passes(&self, id: u64) -> bool {

@@ -41,6 +41,8 @@ impl Reference {
                 self.mode = Mode::Serving;
                 self.rank_faults_in_row = 0;
                 self.moved = true;
+                self.seated = self.now;
+                self.calls.clear();
                 for task in self.tasks.values_mut() {
                     if let At::Gate(waiting) = &mut task.at {
                         *waiting = Waiting::at(waiting.gate, waiting.since);

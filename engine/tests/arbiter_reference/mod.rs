@@ -7,6 +7,7 @@
 mod drain;
 mod events;
 mod questions;
+mod watchdog;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,6 +15,8 @@ use interlock_engine::interlock::{Command, Limits, LockSpec, TaskSpec};
 use interlock_policy_api::ObservationKind as Kind;
 
 const MS: u64 = 1_000_000;
+/// What a call of the policy may take.
+pub const BUDGET_NS: u64 = 50;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -57,6 +60,9 @@ pub struct Waiting {
     heard: u32,
     deadlines: Vec<u64>,
     refused_in_row: u32,
+    pub held_back_since: Option<u64>,
+    /// Later tasks that passed it after the limit.
+    pub passed_by: Vec<u64>,
 }
 
 /// The naive arbiter.
@@ -77,6 +83,11 @@ pub struct Reference {
     rank_faults_in_row: u32,
     stuck_since: Option<u64>,
     moved: bool,
+    seated: u64,
+    /// What the latest call took.
+    took: u64,
+    /// Calls of the policy in the seat, as far as they count: whether each was slow.
+    calls: Vec<bool>,
 }
 
 impl Reference {
@@ -96,6 +107,9 @@ impl Reference {
             rank_faults_in_row: 0,
             stuck_since: None,
             moved: false,
+            seated: 0,
+            took: 0,
+            calls: Vec::new(),
         }
     }
 
@@ -176,7 +190,16 @@ impl Reference {
 
 impl Waiting {
     fn at(gate: u32, since: u64) -> Waiting {
-        Waiting { gate, since, stands: None, heard: 0, deadlines: Vec::new(), refused_in_row: 0 }
+        Waiting {
+            gate,
+            since,
+            stands: None,
+            heard: 0,
+            deadlines: Vec::new(),
+            refused_in_row: 0,
+            held_back_since: None,
+            passed_by: Vec::new(),
+        }
     }
 }
 

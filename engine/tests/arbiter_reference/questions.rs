@@ -5,7 +5,7 @@ use interlock_policy_api::{
     Observation, ObservationKind as Kind, Request, RequestFlags, Stage, Verdict, VerdictKind, View, WakeSet,
 };
 
-use super::{At, MS, Mode, Ranking, Reference, Task, Waiting};
+use super::{At, BUDGET_NS, MS, Mode, Ranking, Reference, Task, Waiting};
 
 impl Reference {
     pub(super) fn is_due(&self, id: u64) -> bool {
@@ -210,6 +210,10 @@ impl Reference {
     }
 
     pub(super) fn quarantine(&mut self, why: Quarantine) {
+        if self.mode != Mode::Serving {
+            return;
+        }
+        self.stuck_since = None;
         self.mode = Mode::Draining;
         self.expected.push(Command::Quarantined(why));
     }
@@ -219,8 +223,16 @@ impl PolicyPort for Reference {
     fn decide(&mut self, request: &Request, view: &View<'_>) -> Result<Verdict, PolicyFault> {
         assert_eq!(self.mode, Mode::Serving, "asked during a drain");
         self.check_question(request, view);
+        // One answer in six is late.
+        let late = self.seeds.front().is_some_and(|seed| seed % 6 == 5);
         let answer = self.answer(request);
-        self.carry_out(request.task, answer);
+        let still_seated = self.judge_time(request.task, BUDGET_NS + u64::from(late));
+        if !late {
+            self.calls.push(false);
+        }
+        if still_seated {
+            self.carry_out(request.task, answer);
+        }
         answer
     }
 
@@ -228,6 +240,7 @@ impl PolicyPort for Reference {
         assert_eq!(self.mode, Mode::Serving, "asked to rank during a drain");
         self.check_request(request);
         self.check_view(view);
+        self.judge_time(request.task, if request.task == 5 { 77 } else { 0 });
         if matches!(self.ranking, Ranking::FailsAboutOdd) && !request.task.is_multiple_of(2) {
             self.rank_faults_in_row += 1;
             self.count_refusal(request.task, request.gate.0, Refusal::Panicked, self.rank_faults_in_row);
@@ -239,8 +252,18 @@ impl PolicyPort for Reference {
 
     fn observe(&mut self, told: &Observation) -> Result<(), PolicyFault> {
         assert_eq!(told.now_ns, self.now);
-        let told = (told.kind, told.stage.0, told.task, told.duration_ns, told.bytes);
+        let (kind, stage, id) = (told.kind, told.stage.0, told.task);
+        let told = (kind, stage, id, told.duration_ns, told.bytes);
         assert_eq!(self.expected_told.pop_front(), Some(told));
+        let slow = id == 3 && (kind == Kind::ENTERED || kind == Kind::TASK_LEFT);
+        self.judge_time(id, if slow { 78 } else { 1 });
+        if kind == Kind::ENTERED {
+            self.note_passed(id, stage);
+        }
         Ok(())
+    }
+
+    fn took_ns(&self) -> u64 {
+        self.took
     }
 }

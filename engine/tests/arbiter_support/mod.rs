@@ -34,7 +34,7 @@ pub fn two_lock() -> LockTable {
 }
 
 pub fn arbiter(capacity_bytes: u64, table: LockTable) -> Arbiter {
-    arbiter_with(capacity_bytes, table, Limits { refusals: 3, stall_ns: STALL_NS })
+    arbiter_with(capacity_bytes, table, Limits { refusals: 3, stall_ns: STALL_NS, ..Limits::DEFAULT })
 }
 
 pub fn arbiter_with(capacity_bytes: u64, table: LockTable, limits: Limits) -> Arbiter {
