@@ -15,7 +15,7 @@ use super::{assert_all_proved, cpu, job};
 
 /// Longer than any test runs, unless something hangs.
 const LONG: Duration = Duration::from_secs(120);
-const LIMITS: Limits = Limits { refusals: 3, stall_ns: 50_000_000 };
+const LIMITS: Limits = Limits { refusals: 3, stall_ns: 50_000_000, ..Limits::DEFAULT };
 
 fn linked(module: PolicyModuleRef, options: &str) -> PolicyLibrary {
     PolicyLibrary::linked(module, &OptionsText::new(options)).expect("it is good")
