@@ -2,5 +2,6 @@
 
 pub mod fixtures;
 pub mod fuzz;
+pub mod leftovers;
 pub mod libraries;
 pub mod prove;

@@ -14,6 +14,7 @@ use interlock_engine::interlock::{Limits, PolicyEnd, Quarantine};
 use interlock_engine::pipeline::{DeviceReport, Engine, Job, PartitionOutcome};
 use interlock_engine::{proof, srs::setup};
 use interlock_tests::fixtures;
+use interlock_tests::leftovers::{children, descriptors};
 use interlock_tests::libraries::{changed, patch, verified};
 use parking_lot::{Mutex, MutexGuard};
 use rand::rngs::OsRng;
@@ -57,22 +58,6 @@ impl Alone {
         assert_eq!(children(), Vec::<u32>::new(), "{what}");
         assert_eq!(descriptors(), self.descriptors, "{what}");
     }
-}
-
-/// The processes whose parent is this one.
-fn children() -> Vec<u32> {
-    let own = std::process::id();
-    let processes = fs::read_dir("/proc").expect("there is /proc").filter_map(|entry| {
-        let id: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
-        let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-        let parent: u32 = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
-        (parent == own).then_some(id)
-    });
-    processes.collect()
-}
-
-fn descriptors() -> usize {
-    fs::read_dir("/proc/self/fd").expect("there is /proc").count()
 }
 
 /// An engine under a policy, with something to prove.
@@ -164,6 +149,13 @@ fn memory_ends_at_its_limit() {
 #[test]
 fn rubbish_in_the_shared_memory_is_no_answer() {
     assert_ends("scribble", "", PolicyEnd::Rubbish);
+}
+
+#[test]
+fn answers_that_are_stale_or_to_no_call_are_no_answers() {
+    for deed in ["claim early", "claim ahead", "claim back"] {
+        assert_ends(deed, "", PolicyEnd::Rubbish);
+    }
 }
 
 #[test]

@@ -1,5 +1,10 @@
-//! A policy that does wrong on purpose, for tests: panics where it is told to, or gives verdicts nobody can
-//! carry out. Without options it is honest: it enters what is grantable, and else waits.
+//! A policy that does wrong on purpose, for tests: panics where it is told to, gives verdicts nobody can
+//! carry out, or has bad habits. Nothing it does harms the process it runs in; for that there is `hostile`. Without options it is
+//! honest: it enters what is grantable, and else waits.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use interlock_policy_api::{
     Capabilities, DeviceView, Manifest, Observation, Policy, Request, Stage, Strided, Verdict, VerdictKind,
@@ -11,8 +16,12 @@ policy_options! {
     pub struct Options {
         /// Function to panic in: create, decide, rank, place, observe, stats or destroy; none when empty.
         pub panic_in: String = String::new(),
-        /// Verdicts: honest, unknown, never, endless, past, greedy, stingy, grab or skip.
+        /// Verdicts: honest, unknown, never, endless, past, greedy, stingy, grab, skip, exabytes, garbage, flips or previous.
         pub verdict: String = String::from("honest"),
+        /// What it does besides: nap, leak, print, or nothing.
+        pub habit: String = String::new(),
+        /// Where garbage and flips begin.
+        pub seed: u64 = 1,
         /// The device `place` answers with.
         pub device: u32 = 0,
     }
@@ -23,9 +32,70 @@ policy_options! {
 pub struct Faulty {
     options: Options,
     observed: u64,
+    random: Cell<u64>,
+    printed: Cell<bool>,
 }
 
+/// What was right for the question before, of whichever instance: it outlives them, and so a swap.
+static PREVIOUS: AtomicU64 = AtomicU64::new(0);
+
 impl Faulty {
+    /// SplitMix64.
+    fn random(&self) -> u64 {
+        let state = self.random.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.random.set(state);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn is_garbage(&self) -> bool {
+        self.options.verdict == "garbage"
+    }
+
+    /// Random bits in every field; the kind is often one that there is.
+    fn garbage(&self) -> Verdict {
+        let kind = self.random();
+        let kind = if kind & 1 == 0 { kind >> 1 & 3 } else { kind >> 32 } as u32;
+        Verdict {
+            kind: VerdictKind(kind),
+            wake: WakeSet(self.random() as u32),
+            reserve_bytes: self.random() >> (self.random() % 64),
+            deadline_ns: self.random() >> (self.random() % 64),
+        }
+    }
+
+    /// Any of the answers there are, whatever the question.
+    fn flipped(&self, request: &Request, view: &View<'_>) -> Verdict {
+        match self.random() % 4 {
+            0 => Verdict::enter(request.need_bytes),
+            1 => Verdict::skip(),
+            2 => Verdict::wait(WakeSet::ANY),
+            _ => Verdict::wait_until(WakeSet::NONE, view.now_ns + self.random() % 1_000_000),
+        }
+    }
+
+    /// The answer to the question before this one.
+    fn late(&self, request: &Request) -> Verdict {
+        let right = if request.grantable() { request.need_bytes + 1 } else { 0 };
+        match PREVIOUS.swap(right, Ordering::Relaxed) {
+            0 => Verdict::wait(WakeSet::ANY),
+            bytes => Verdict::enter(bytes - 1),
+        }
+    }
+
+    fn follow_habit(&self) {
+        match self.options.habit.as_str() {
+            "nap" => std::thread::sleep(Duration::from_micros(self.random() % 1_000)),
+            "leak" => drop(std::hint::black_box(vec![1_u8; 4 << 10].leak())),
+            "print" if !self.printed.replace(true) => {
+                println!("(a policy prints)");
+                eprintln!("(a policy prints)");
+            }
+            _ => {}
+        }
+    }
+
     fn may_panic(&self, function: &str) {
         assert!(self.options.panic_in != function, "told to panic in {function}");
     }
@@ -42,13 +112,15 @@ impl Policy for Faulty {
         if options.verdict == "refuse to start" {
             return Err("verdict: told to refuse to start".into());
         }
-        let policy = Self { options, observed: 0 };
+        let random = Cell::new(options.seed);
+        let policy = Self { options, observed: 0, random, printed: Cell::new(false) };
         policy.may_panic("create");
         Ok(policy)
     }
 
     fn decide(&self, request: &Request, view: &View<'_>) -> Verdict {
         self.may_panic("decide");
+        self.follow_habit();
         match self.options.verdict.as_str() {
             "unknown" => Verdict { kind: VerdictKind(77), ..Verdict::UNSET },
             "never" => Verdict::wait(WakeSet::ANY),
@@ -58,6 +130,10 @@ impl Policy for Faulty {
             "stingy" if request.need_bytes > 0 => Verdict::enter(request.need_bytes - 1),
             "grab" => Verdict::enter(request.need_bytes),
             "skip" => Verdict::skip(),
+            "exabytes" => Verdict::enter(1 << 63),
+            "garbage" => self.garbage(),
+            "flips" => self.flipped(request, view),
+            "previous" => self.late(request),
             _ if request.grantable() => Verdict::enter(request.need_bytes),
             _ => Verdict::wait(WakeSet::FREED),
         }
@@ -65,12 +141,12 @@ impl Policy for Faulty {
 
     fn rank(&self, request: &Request, _view: &View<'_>) -> i64 {
         self.may_panic("rank");
-        request.arrival as i64
+        if self.is_garbage() { self.random() as i64 } else { request.arrival as i64 }
     }
 
     fn place(&self, _request: &Request, _devices: Strided<'_, DeviceView>) -> u32 {
         self.may_panic("place");
-        self.options.device
+        if self.is_garbage() { self.random() as u32 } else { self.options.device }
     }
 
     fn observe(&mut self, observation: &Observation) {
@@ -82,6 +158,10 @@ impl Policy for Faulty {
 
     fn stats(&self) -> Vec<(String, u64)> {
         self.may_panic("stats");
+        if self.is_garbage() {
+            let name = |_: u32| char::from_u32(self.random() as u32 % 0x300).unwrap_or('?');
+            return (0..200).map(|_| ((0..100).map(name).collect(), self.random())).collect();
+        }
         vec![("observed".into(), self.observed)]
     }
 }

@@ -35,6 +35,9 @@ pub fn commit(deed: &str, options: &Options) -> bool {
         "read file" => fs::read(&options.file).is_ok(),
         "read passwd" => read_passwd(),
         "scribble" => scribble(),
+        "claim early" => claim(|made| made),
+        "claim ahead" => claim(|made| made.wrapping_add(1)),
+        "claim back" => claim(|made| made.wrapping_sub(2)),
         _ => false,
     }
 }
@@ -111,11 +114,11 @@ fn read_passwd() -> bool {
     false
 }
 
-/// Finds the memory that its process shares with the engine, by a pointer to it on the stack, and writes over it.
-fn scribble() -> bool {
+const PAGE: usize = 4_096;
+
+/// Finds the memory that its process shares with the engine, by a pointer to it on the stack.
+fn channel() -> usize {
     const MAGIC: [u8; 8] = *b"ilckchan";
-    const PAGE: usize = 4_096;
-    const PAGES: usize = 4;
     let local = 0_usize;
     let mut at = ptr::from_ref(black_box(&local)) as usize;
     while is_readable(at) {
@@ -123,16 +126,36 @@ fn scribble() -> bool {
         let word = unsafe { ptr::read_volatile(at as *const usize) };
         if word != 0 && word.is_multiple_of(PAGE) && is_readable(word) {
             // SAFETY: as above.
-            let found = unsafe { ptr::read_volatile(word as *const [u8; 8]) };
-            if found == MAGIC {
-                // SAFETY: none for the engine. The memory is there, and it is this process's to write.
-                unsafe { ptr::write_bytes((word + 8) as *mut u8, 0xA5, PAGES * PAGE - 8) };
-                commit("spin", &Options::default());
+            if unsafe { ptr::read_volatile(word as *const [u8; 8]) } == MAGIC {
+                return word;
             }
         }
         at += mem::size_of::<usize>();
     }
     process::exit(98)
+}
+
+/// Writes over the channel, but for what it is found by.
+fn scribble() -> bool {
+    const PAGES: usize = 4;
+    let channel = channel();
+    // SAFETY: none for the engine. The memory is there, and it is this process's to write.
+    unsafe { ptr::write_bytes((channel + 8) as *mut u8, 0xA5, PAGES * PAGE - 8) };
+    commit("spin", &Options::default())
+}
+
+/// Says how many calls are answered: the one that it is asked right now, with what its slot holds from an earlier one; one more
+/// than there are; or fewer than it said before. The offsets are those of the engine's `Region`.
+fn claim(answered: impl Fn(u32) -> u32) -> bool {
+    const CALLS_MADE: usize = 64;
+    const CALLS_ANSWERED: usize = 128;
+    let channel = channel();
+    // SAFETY: none for the engine. The memory is there, and it is this process's to read and write.
+    unsafe {
+        let made = ptr::read_volatile((channel + CALLS_MADE) as *const u32);
+        ptr::write_volatile((channel + CALLS_ANSWERED) as *mut u32, answered(made));
+    }
+    commit("spin", &Options::default())
 }
 
 /// Whether eight bytes can be read, by having the kernel read them.
