@@ -37,7 +37,7 @@ pub fn commit(deed: &str, options: &Options) -> bool {
         "scribble" => scribble(),
         "claim early" => claim(|made| made),
         "claim ahead" => claim(|made| made.wrapping_add(1)),
-        "claim back" => claim(|made| made.wrapping_sub(2)),
+        "claim back" => claim(|made| made.wrapping_sub(64)),
         _ => false,
     }
 }
@@ -145,7 +145,7 @@ fn scribble() -> bool {
 }
 
 /// Says how many calls are answered: the one that it is asked right now, with what its slot holds from an earlier one; one more
-/// than there are; or fewer than it said before. The offsets are those of the engine's `Region`.
+/// than there are; or fewer than the engine has taken already. The offsets are those of the engine's `Region`.
 fn claim(answered: impl Fn(u32) -> u32) -> bool {
     const CALLS_MADE: usize = 64;
     const CALLS_ANSWERED: usize = 128;
