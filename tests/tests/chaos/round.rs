@@ -136,6 +136,9 @@ impl Round<'_> {
         let limits = host::Limits {
             refusals: self.rng.gen_range(1..16),
             stall_ms: self.rng.gen_range(20..100),
+            starve_ms: self.rng.gen_range(50..500),
+            decision_ms: self.rng.gen_range(1..20),
+            slow: self.rng.gen_range(1..20),
             ..host::Limits::default()
         };
         builder

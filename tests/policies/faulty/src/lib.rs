@@ -86,7 +86,7 @@ impl Faulty {
 
     fn follow_habit(&self) {
         match self.options.habit.as_str() {
-            "nap" => std::thread::sleep(Duration::from_micros(self.random() % 1_000)),
+            "nap" => std::thread::sleep(Duration::from_micros(self.random() % 3_000)),
             "leak" => drop(std::hint::black_box(vec![1_u8; 4 << 10].leak())),
             "print" if !self.printed.replace(true) => {
                 println!("(a policy prints)");
