@@ -13,6 +13,7 @@
 //! | [`host`] | policies: `plugins.ron`, checks before loading, loading, instances |
 //! | [`interlock`] | the arbiter: locks, device bytes, and who may go on |
 //! | [`pipeline`] | the engine: threads that drive tasks through the arbiter |
+//! | [`control`] | the control socket of a running engine: switches, figures |
 //! | [`report`] | what a run has to say for itself: JSON, text, timeline, trace |
 //! | [`cli`] | the `interlock` command |
 
@@ -21,6 +22,7 @@
 pub mod arith;
 pub mod circuit;
 pub mod cli;
+pub mod control;
 pub mod core;
 pub mod format;
 pub mod host;

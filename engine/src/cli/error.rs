@@ -25,6 +25,8 @@ pub enum Exit {
     Config = 4,
     /// An output could not be written.
     Output = 5,
+    /// No running engine could be reached.
+    Engine = 6,
 }
 
 impl From<Exit> for ExitCode {

@@ -8,6 +8,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::host::isolation;
 
 mod config;
+mod engines;
 mod error;
 mod output;
 mod policy;
@@ -21,7 +22,7 @@ pub use error::{CliError, Exit};
 /// Groth16 (BLS12-381) proofs, scheduled by a plug-in policy.
 ///
 /// Exit codes: 0 done; 1 a proof could not be made or does not verify; 2 wrong usage; 3 a bad input file;
-/// 4 a bad configuration or policy; 5 an output could not be written.
+/// 4 a bad configuration or policy; 5 an output could not be written; 6 no running engine could be reached.
 #[derive(Debug, Parser)]
 #[command(name = "interlock", version)]
 pub struct Cli {
@@ -41,9 +42,15 @@ enum Command {
     Verify(verify::VerifyArgs),
     /// Make an SRS for development from a circuit
     Setup(setup::SetupArgs),
-    /// Look at policies
+    /// Look at policies, or switch them on a running engine
     #[command(subcommand)]
     Policy(policy::PolicyCommand),
+    /// Show the engines of this user that are running
+    Engines {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Print a completion script for a shell
     Completions {
         /// Which shell
@@ -74,6 +81,7 @@ fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Verify(args) => verify::run(&args),
         Command::Setup(args) => setup::run(&args),
         Command::Policy(command) => policy::run(config, &command),
+        Command::Engines { json } => engines::run(json),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "interlock", &mut script);

@@ -28,6 +28,7 @@ use super::trust::TrustConfig;
 use super::walk::{Way, Writers};
 use super::writers::{self, Trusted};
 use super::{ByteSize, FileError, Isolation, OptionsText, Position, Sha256};
+use crate::pipeline::TRIAL_DECISIONS;
 
 /// The policy that needs no library: linked into the engine.
 pub const FALLBACK: &str = "serialized-fallback";
@@ -63,6 +64,22 @@ pub struct Config {
     pub policy_host: Option<PathBuf>,
     /// Which libraries are believed.
     pub trust: TrustConfig,
+    /// Where a running engine can be talked to.
+    pub control: ControlSocket,
+    /// Verdicts for which a policy is on trial after a switch; 0 for no trials.
+    pub trial_decisions: u64,
+}
+
+/// Where a running engine can be talked to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ControlSocket {
+    /// In the folder of the user's engines, by the number of the process.
+    #[default]
+    Default,
+    /// At this path.
+    At(PathBuf),
+    /// Nowhere.
+    Off,
 }
 
 /// A policy with a library.
@@ -215,6 +232,8 @@ impl Default for Config {
             limits: Limits::default(),
             policy_host: None,
             trust: TrustConfig::default(),
+            control: ControlSocket::default(),
+            trial_decisions: TRIAL_DECISIONS,
         }
     }
 }
@@ -291,6 +310,13 @@ impl Config {
             limits: raw.limits,
             policy_host: raw.policy_host,
             trust: raw.trust,
+            control: match raw.control {
+                ControlSocket::At(path) => {
+                    ControlSocket::At(file.parent().unwrap_or(Path::new("")).join(path))
+                }
+                other => other,
+            },
+            trial_decisions: raw.trial_decisions,
         };
         if config.has(&config.policy) {
             return Ok(config);
@@ -344,6 +370,9 @@ struct RawConfig<'a> {
     limits: Limits,
     policy_host: Option<PathBuf>,
     trust: TrustConfig,
+    #[serde(deserialize_with = "control")]
+    control: ControlSocket,
+    trial_decisions: u64,
 }
 
 impl Default for RawConfig<'_> {
@@ -361,6 +390,8 @@ impl Default for RawConfig<'_> {
             limits,
             policy_host: None,
             trust: TrustConfig::default(),
+            control: ControlSocket::default(),
+            trial_decisions: TRIAL_DECISIONS,
         }
     }
 }
@@ -380,6 +411,17 @@ struct RawPolicy<'a> {
     options: Option<&'a RawValue>,
     #[serde(default)]
     isolation: Isolation,
+}
+
+/// A path, or `None`.
+fn control<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ControlSocket, D::Error> {
+    match Option::<PathBuf>::deserialize(deserializer)? {
+        None => Ok(ControlSocket::Off),
+        Some(path) if path.as_os_str().is_empty() => {
+            Err(D::Error::custom("an empty path; write None for no control socket"))
+        }
+        Some(path) => Ok(ControlSocket::At(path)),
+    }
 }
 
 fn workers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {

@@ -50,7 +50,7 @@ mod trust;
 mod walk;
 mod writers;
 
-pub use config::{Config, ConfigError, ConfigFault, FALLBACK, Limits, PolicyConfig};
+pub use config::{Config, ConfigError, ConfigFault, ControlSocket, FALLBACK, Limits, PolicyConfig};
 pub use core_config::{CoreConfig, CudaConfig, SrsResidency};
 pub use core_library::{CoreLibraryError, open_cuda_core};
 pub use elf::ElfError;
@@ -66,7 +66,7 @@ pub use options::{OptionValue, OptionValues, OptionsError, OptionsText};
 pub use pin::{Pin, PinError, pins, with_pins, write_pins};
 pub use policy::{LoadedPolicy, PlaceError};
 pub use position::Position;
-pub use resident::resident_libraries;
+pub use resident::{ResidentLibrary, resident_libraries, resident_list};
 pub use sha256::{Sha256, Sha256Error};
 pub use signature::{KeyFileError, KeyId, KeySource, SignatureError, Signed, TrustedKey};
 pub use size::{ByteSize, ByteSizeError};

@@ -25,11 +25,22 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use parking_lot::Mutex;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 use super::{LoadFault, Sha256, Verified};
 
+/// A library that the process holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResidentLibrary {
+    /// The file that it was first loaded from.
+    pub file: String,
+    /// Its SHA-256.
+    pub sha256: Sha256,
+}
+
 /// One library of the process.
 pub(super) struct Resident {
+    file: PathBuf,
     sha256: Sha256,
     pub(super) library: Library,
     /// See the module's text for why it stays open.
@@ -43,6 +54,15 @@ pub fn resident_libraries() -> usize {
     RESIDENT.lock().len()
 }
 
+/// The policy libraries that the process holds, in the order in which they were loaded.
+pub fn resident_list() -> Vec<ResidentLibrary> {
+    let told = |resident: &Arc<Resident>| ResidentLibrary {
+        file: resident.file.display().to_string(),
+        sha256: resident.sha256,
+    };
+    RESIDENT.lock().iter().map(told).collect()
+}
+
 /// Loads a library, or finds it loaded. Its constructors run here.
 pub(super) fn load(verified: &Verified) -> Result<Arc<Resident>, LoadFault> {
     let mut residents = RESIDENT.lock();
@@ -54,7 +74,8 @@ pub(super) fn load(verified: &Verified) -> Result<Arc<Resident>, LoadFault> {
     // SAFETY: runs the library's constructors. That is what loading a policy means; the file was checked
     // to be what the operator named, and policies in the process are trusted code.
     let library = unsafe { link(path.as_ref()) }?;
-    let resident = Arc::new(Resident { sha256: verified.sha256, library, _copy: copy });
+    let resident =
+        Arc::new(Resident { file: verified.file.clone(), sha256: verified.sha256, library, _copy: copy });
     residents.push(Arc::clone(&resident));
     Ok(resident)
 }

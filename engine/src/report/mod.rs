@@ -2,12 +2,14 @@
 
 mod policies;
 mod run;
+mod switch;
 mod text;
 mod timeline;
 mod trace;
 
 pub use policies::render_policies;
 pub use run::{PartitionLine, RunReport, StatementReport};
+pub use switch::render_switch;
 pub use text::render;
 pub use timeline::CsvTimeline;
 pub use trace::{TraceGuard, start_logging};

@@ -8,8 +8,9 @@ use std::time::Instant;
 use clap::ValueEnum;
 
 use super::{CliError, Exit, config, print};
+use crate::control;
 use crate::format::PointCheck;
-use crate::host::{Config, PolicyLibrary};
+use crate::host::{Config, ControlSocket, PolicyLibrary};
 use crate::pipeline::{Engine, EngineError, NoRecorder, Recorder};
 use crate::report::{self, CsvTimeline, RunReport, StatementReport};
 
@@ -75,6 +76,10 @@ pub struct ProveArgs {
     #[arg(long, value_enum, default_value_t = Check::Sampled)]
     check: Check,
 
+    /// Where the engine can be talked to while it runs, instead of the configuration's place
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
+
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
@@ -133,7 +138,8 @@ pub fn run(explicit_config: Option<&Path>, args: &ProveArgs) -> Result<Exit, Cli
         Some(timeline) => timeline.clone(),
         None => Arc::new(NoRecorder),
     };
-    let engine = start(&config, cores, policy, recorder)?;
+    let engine = Arc::new(start(&config, cores, policy, recorder)?);
+    let control = open_control(&config, &engine, args);
     let signals = signals::stop_on_signal(engine.stop_handle())?;
     let begun = Instant::now();
     let handle = match engine.submit(work.job(args.priority)) {
@@ -166,6 +172,7 @@ pub fn run(explicit_config: Option<&Path>, args: &ProveArgs) -> Result<Exit, Cli
         devices: engine.devices(),
         policies: engine.policy_stats(),
     };
+    drop(control);
     drop(engine);
     if let Some(timeline) = timeline {
         timeline.finish().map_err(|error| {
@@ -187,6 +194,9 @@ fn with_overrides(mut config: Config, args: &ProveArgs) -> Config {
     }
     if let Some(workers) = args.workers {
         config.workers_per_device = workers as usize;
+    }
+    if let Some(path) = &args.control {
+        config.control = ControlSocket::At(path.clone());
     }
     if let Some(workers) = args.synthesis_workers {
         config.synthesis_workers = workers as usize;
@@ -211,9 +221,23 @@ fn start(
         .synthesis_workers(config.synthesis_workers as u32)
         .verify_proofs(config.verify_proofs)
         .limits(config.limits.into())
+        .trial_decisions(config.trial_decisions)
         .recorder(recorder)
         .start()?;
     Ok(engine)
+}
+
+/// The engine's control socket. Proofs are made without one as well.
+fn open_control(config: &Config, engine: &Arc<Engine>, args: &ProveArgs) -> Option<control::Server> {
+    let statement = args.file.as_ref().or(args.r1cs.as_ref());
+    let statement = statement.map_or(String::new(), |file| file.display().to_string());
+    let work = format!("prove {statement} to {}", args.proof.display());
+    let described = control::Described { work, config: config.file.clone() };
+    let opened = control::Server::open(&config.control, engine.clone(), described);
+    opened.unwrap_or_else(|error| {
+        eprintln!("warning: {error}; this run cannot be talked to, and goes on");
+        None
+    })
 }
 
 fn create(path: &Path) -> Result<File, CliError> {
