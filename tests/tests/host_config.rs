@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use interlock_engine::host::{
-    ByteSize, Config, ConfigError, ConfigFault, CoreConfig, FALLBACK, Isolation, Limits, PolicyLibrary,
-    Position, Verified,
+    ByteSize, Config, ConfigError, ConfigFault, ControlSocket, CoreConfig, FALLBACK, Isolation, Limits,
+    PolicyLibrary, Position, Verified,
 };
 use interlock_tests::libraries::library;
 
@@ -55,6 +55,8 @@ fn everything_can_be_said() {
                 refusals: 1, stall_ms: 20, starve_ms: 30, decision_ms: 3, slow: 5, load_ms: 4, policy_memory: "1MiB",
             ),
             policy_host: "bin/interlock",
+            control: "run/engine.sock",
+            trial_decisions: 7,
         )"#
     ))
     .expect("it is good");
@@ -81,6 +83,23 @@ fn everything_can_be_said() {
         [Isolation::Process, Isolation::InProcess, Isolation::UnfilteredProcess,]
     );
     assert_eq!(config.policy_host, Some("bin/interlock".into()));
+    let socket = Path::new(FILE).parent().expect("it has one").join("run/engine.sock");
+    assert_eq!((config.control, config.trial_decisions), (ControlSocket::At(socket), 7));
+}
+
+#[test]
+fn the_control_socket_has_a_place_a_path_or_none() {
+    for (text, expected) in [
+        ("()", ControlSocket::Default),
+        ("(control: None)", ControlSocket::Off),
+        ("(control: \"/run/x.sock\")", ControlSocket::At("/run/x.sock".into())),
+        ("(control: Some(\"/run/x.sock\"))", ControlSocket::At("/run/x.sock".into())),
+    ] {
+        assert_eq!(parse(text).expect(text).control, expected, "{text}");
+    }
+    for text in ["(control: \"\")", "(control: 5)", "(control: Auto)"] {
+        parse(text).expect_err(text);
+    }
 }
 
 #[test]

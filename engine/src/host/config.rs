@@ -28,13 +28,19 @@ use super::trust::TrustConfig;
 use super::walk::{Way, Writers};
 use super::writers::{self, Trusted};
 use super::{ByteSize, FileError, Isolation, OptionsText, Position, Sha256};
-use crate::pipeline::TRIAL_DECISIONS;
 
 /// The policy that needs no library: linked into the engine.
 pub const FALLBACK: &str = "serialized-fallback";
 
 /// The largest `plugins.ron` that is read, in bytes.
 pub const MAX_CONFIG_BYTES: u64 = 1 << 20;
+
+/// The verdicts for which a new policy is on trial, unless it is said otherwise.
+///
+/// A task takes at least four, at its gates, and more where it has to wait. So a thousand are a hundred tasks or
+/// more: each kind of gate was passed often, with devices empty and full. It is seconds of work for small circuits and
+/// minutes for the largest; the trial costs nothing but an idle instance of the policy before.
+pub const TRIAL_DECISIONS: u64 = 1_000;
 
 /// The most workers of one kind, and the most threads of a core.
 pub const MAX_WORKERS: usize = 1_024;

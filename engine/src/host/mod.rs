@@ -50,7 +50,9 @@ mod trust;
 mod walk;
 mod writers;
 
-pub use config::{Config, ConfigError, ConfigFault, ControlSocket, FALLBACK, Limits, PolicyConfig};
+pub use config::{
+    Config, ConfigError, ConfigFault, ControlSocket, FALLBACK, Limits, PolicyConfig, TRIAL_DECISIONS,
+};
 pub use core_config::{CoreConfig, CudaConfig, SrsResidency};
 pub use core_library::{CoreLibraryError, open_cuda_core};
 pub use elf::ElfError;

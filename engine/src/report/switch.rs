@@ -42,7 +42,11 @@ fn write_switch(text: &mut String, report: &SwitchReport) -> fmt::Result {
     if rates.is_empty() { Ok(()) } else { writeln!(text, "proofs: {}", rates.join(", ")) }
 }
 
+/// A single proof in a short time is no rate.
 fn rate_text(when: &str, rate: Rate) -> String {
+    if rate.proofs < 2 {
+        return format!("{} {when} (in {:.2} s)", rate.proofs, rate.seconds);
+    }
     format!("{:.2}/s {when} ({} in {:.2} s)", rate.per_second(), rate.proofs, rate.seconds)
 }
 

@@ -1,9 +1,12 @@
 //! The `interlock` program as people run it: real files in, real files out, exit codes.
 
 mod bad_input;
+mod control;
+mod control_strangers;
 mod cuda;
 mod isolation;
 mod prove;
+mod running;
 mod signals;
 mod support;
 mod trust;

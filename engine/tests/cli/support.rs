@@ -45,6 +45,8 @@ impl Workbench {
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_interlock"));
         command.current_dir(self.folder.path()).args(arguments);
+        // Control sockets go to `interlock/` here, so that tests do not see each other's engines.
+        command.env("XDG_RUNTIME_DIR", self.folder.path());
         command
     }
 

@@ -17,15 +17,9 @@ mod report;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use crate::host::TRIAL_DECISIONS;
 pub(super) use board::{Board, Swap, Task};
 pub use report::{DeviceSwitch, Rate, SwapTimes, SwitchPhase, SwitchReport};
-
-/// The verdicts for which a new policy is on trial, unless it is said otherwise.
-///
-/// A task takes at least four, at its gates, and more where it has to wait. So a thousand are a hundred tasks or
-/// more: each kind of gate was passed often, with devices empty and full. It is seconds of work for small circuits and
-/// minutes for the largest; the trial costs nothing but an idle instance of the policy before.
-pub const TRIAL_DECISIONS: u64 = 1_000;
 
 /// A switch that was begun.
 pub struct Switch {
