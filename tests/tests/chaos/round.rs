@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -70,24 +71,19 @@ impl Round<'_> {
         let ear = Arc::new(Ear::default());
         let simulated = (self.kind == Kind::Simulated).then(|| self.simulated());
         let engine = self.engine(simulated.as_ref(), &ear);
-        for _ in 0..SWAPS {
-            self.ask(&engine);
-            self.breathe();
-            let bad = self.deck.bad();
-            self.switch(&engine, &bad);
-            self.ask(&engine);
-            self.breathe();
-            self.look(&engine);
-            if self.rng.gen_ratio(1, 4) {
-                // Where there is nothing to go back to, that is said, and nothing happens.
-                let _ = engine.restore_policy();
-            } else {
-                let honest = self.deck.honest();
-                self.switch(&engine, &honest);
-            }
-        }
-        self.ask(&engine);
-        self.collect();
+        let (what, over) = (self.what, AtomicBool::new(false));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    look(&engine, what);
+                    thread::sleep(Duration::from_millis(7));
+                }
+            });
+            // Also when a check fails: the scope waits for the onlooker.
+            let _over = Over(&over);
+            self.swap(&engine);
+            self.collect();
+        });
         self.check_engine(&engine);
         drop(engine);
         ear.tell(&mut self.counts);
@@ -99,11 +95,31 @@ impl Round<'_> {
         self.counts
     }
 
+    /// Work and swaps.
+    fn swap(&mut self, engine: &Engine) {
+        for _ in 0..SWAPS {
+            self.ask(engine);
+            self.breathe();
+            let bad = self.deck.bad();
+            self.switch(engine, &bad);
+            self.ask(engine);
+            self.breathe();
+            if self.rng.gen_ratio(1, 4) {
+                // Where there is nothing to go back to, that is said, and nothing happens.
+                let _ = engine.restore_policy();
+            } else {
+                let honest = self.deck.honest();
+                self.switch(engine, &honest);
+            }
+        }
+        self.ask(engine);
+    }
+
     /// The core that fails, and the one that takes over.
     fn simulated(&mut self) -> [Simulated; 2] {
         let faults = Faults {
             stage: *[0, 20, 100].choose(&mut self.rng).expect("three"),
-            device: *[0, 0, 2].choose(&mut self.rng).expect("three"),
+            device: *[0, 1, 5].choose(&mut self.rng).expect("three"),
         };
         [(2, faults), (1, Faults::NONE)]
             .map(|(devices, faults)| Simulated::new(devices, faults, self.statements, &mut self.rng))
@@ -167,8 +183,10 @@ impl Round<'_> {
         }
     }
 
+    /// Lets the policy sit: often for a few tasks, at times until a watchdog has had enough of it.
     fn breathe(&mut self) {
-        thread::sleep(Duration::from_micros(self.rng.gen_range(0..30_000)));
+        let longest = if self.rng.gen_ratio(1, 4) { 300_000 } else { 30_000 };
+        thread::sleep(Duration::from_micros(self.rng.gen_range(0..longest)));
     }
 
     fn switch(&mut self, engine: &Engine, next: &Dealt) {
@@ -176,18 +194,6 @@ impl Round<'_> {
             Ok(_) => self.counts.switches += 1,
             Err(_) if next.may_not_start => self.counts.refused_at_start += 1,
             Err(error) => panic!("{}: {}: {error}", self.what, next.what),
-        }
-    }
-
-    /// What people ask while it runs; some of it asks the policy.
-    fn look(&mut self, engine: &Engine) {
-        for device in engine.devices() {
-            let peak = device.counters.peak_reserved_bytes;
-            assert!(peak <= device.capacity_bytes, "{}: {device:?}", self.what);
-        }
-        assert_eq!(engine.policy_stats().len(), engine.devices().len());
-        for snapshot in engine.snapshots() {
-            assert!(snapshot.reserved_bytes <= snapshot.capacity_bytes, "{}: {snapshot:?}", self.what);
         }
     }
 
@@ -244,5 +250,26 @@ impl Round<'_> {
         self.counts.failures += books.failures;
         self.counts.lost_devices += books.lost_devices;
         self.counts.duplicates += books.proofs.values().map(|times| times - 1).sum::<u64>();
+    }
+}
+
+/// What people ask while it runs; some of it asks the policy.
+fn look(engine: &Engine, what: &str) {
+    for device in engine.devices() {
+        let peak = device.counters.peak_reserved_bytes;
+        assert!(peak <= device.capacity_bytes, "{what}: {device:?}");
+    }
+    assert_eq!(engine.policy_stats().len(), engine.devices().len());
+    for snapshot in engine.snapshots() {
+        assert!(snapshot.reserved_bytes <= snapshot.capacity_bytes, "{what}: {snapshot:?}");
+    }
+}
+
+/// Says that a round is over when it is dropped.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
