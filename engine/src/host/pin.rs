@@ -123,9 +123,6 @@ pub fn pins(config: &Config, policies: Option<&[String]>) -> Result<Vec<Pin>, Pi
 ///
 /// # Errors
 /// [`PinError::Text`]: there is no such entry, or the text is not what the edit expects; it may still be a good configuration.
-///
-/// # Panics
-/// Never for a text that [`Config::parse`] takes.
 pub fn with_pins(text: &str, file: &Path, pins: &[(&str, Sha256)]) -> Result<String, PinError> {
     let mut text = text.to_owned();
     for (policy, sha256) in pins {
@@ -315,9 +312,12 @@ pub fn write_pins(config: &Config, pins: &[Pin]) -> Result<(), PinError> {
         return Err(changed());
     }
     replacement.persist(&target).map_err(|error| unwritable(error.error))?;
-    // The file is there; whether its name survives a power failure is up to the folder.
+    // The file is whole either way; whether it is the new one after a power failure is up to the folder.
     let folder = target.parent().unwrap_or(Path::new("/"));
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(unwritable)
+    if let Err(error) = File::open(folder).and_then(|folder| folder.sync_all()) {
+        tracing::warn!("{}: the new file may be lost if the power fails now: {error}", file.display());
+    }
+    Ok(())
 }
 
 /// Opens the configuration for writing and locks it.

@@ -98,7 +98,11 @@ impl Way {
             }
             let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let folder = way.folder();
-            let opened = openat(&folder.opened, &name, flags, Mode::empty())?;
+            // As a folder first: that is what has an automounter mount what belongs there.
+            let opened = match openat(&folder.opened, &name, flags | OFlags::DIRECTORY, Mode::empty()) {
+                Err(Errno::NOTDIR) => openat(&folder.opened, &name, flags, Mode::empty())?,
+                opened => opened?,
+            };
             let stat = fstat(&opened)?;
             match FileType::from_raw_mode(stat.st_mode) {
                 FileType::Directory => {
