@@ -22,13 +22,14 @@ const VERDICTS: [&str; 12] = [
 const HABITS: [&str; 3] = ["nap", "leak", "print"];
 
 /// `hostile` only: for a process of its own.
-const DEEDS: [&str; 26] = [
+const DEEDS: [&str; 27] = [
     "segfault",
     "abort",
     "exit",
     "exit 7",
     "spin",
     "sleep",
+    "doze",
     "allocate",
     "overflow",
     "fork",

@@ -20,6 +20,7 @@ pub fn commit(deed: &str, options: &Options) -> bool {
         "sleep" => loop {
             thread::sleep(Duration::from_secs(3_600));
         },
+        "doze" => doze(),
         "allocate" => allocate(),
         "overflow" => black_box(overflow(0)) > 0,
         "fork" => fork(),
@@ -46,6 +47,13 @@ fn segfault() -> bool {
     // SAFETY: none. That is the point.
     unsafe { ptr::write_volatile(ptr::without_provenance_mut::<u64>(black_box(8)), 1) };
     false
+}
+
+/// Answers, but at times too late.
+fn doze() -> bool {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    thread::sleep(Duration::from_micros(u64::from(now.subsec_nanos()) % 100_000));
+    true
 }
 
 fn allocate() -> bool {
