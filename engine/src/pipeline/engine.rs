@@ -380,7 +380,7 @@ impl Engine {
         let seated: Vec<_> = seats.iter().map(|device| device.seat.library()).collect();
         let sits = |policy: &PolicyLibrary| seated.iter().all(|library| library.is_same(policy));
         let target = self.shared.board.last_good(sits);
-        let target = target.map_err(|sits| RestoreError::RolledBack { policy: sits.name().to_owned() })?;
+        let target = target.map_err(|policy| RestoreError::RolledBack { policy })?;
         Ok(self.switch_policy(&target.ok_or(RestoreError::NoOther)?)?)
     }
 

@@ -205,7 +205,7 @@ fn restore_after_a_rollback_says_that_it_is_done() {
     let switch = engine.switch_policy(&faulty("(verdict: \"unknown\")")).expect("it starts");
     assert_all_proved(&engine.submit(job(6)).expect("taken").wait(), 6);
     decided(&switch);
-    let error = engine.restore_policy().err().expect("it sits there");
+    let error = engine.restore_policy().expect_err("it sits there");
     assert!(matches!(&error, RestoreError::RolledBack { policy } if policy == "single-lock"), "{error}");
 }
 

@@ -215,17 +215,14 @@ impl Board {
         self.changed.notify_all();
     }
 
-    /// The policy to go back to, where `sits` says whether a policy has all seats now; `Err` names the one that the last
+    /// The policy to go back to, where `sits` says whether a policy has all seats now; `Err` is the name of the one that the last
     /// switch went back to by itself.
-    pub fn last_good(
-        &self,
-        sits: impl Fn(&PolicyLibrary) -> bool,
-    ) -> Result<Option<PolicyLibrary>, PolicyLibrary> {
+    pub fn last_good(&self, sits: impl Fn(&PolicyLibrary) -> bool) -> Result<Option<PolicyLibrary>, String> {
         let state = self.state.lock();
         let rolled_back =
             state.switches.back().is_some_and(|last| matches!(last.phase, SwitchPhase::RolledBack { .. }));
         match state.good.last() {
-            Some(last) if rolled_back && sits(last) => Err(last.clone()),
+            Some(last) if rolled_back && sits(last) => Err(last.name().to_owned()),
             _ => Ok(state.good.iter().rev().find(|good| !sits(good)).cloned()),
         }
     }
