@@ -182,7 +182,7 @@ pub enum ConfigFault {
     #[error("cannot be read: {0}")]
     Unreadable(#[from] io::Error),
     /// Nobody named it, and others than the user could have put it there.
-    #[error("{0}; or, if you trust who may write it, name the file by --config")]
+    #[error("{0}{}", config_advice(.0))]
     Untrusted(FileError),
     /// The file is too long to be a configuration.
     #[error("longer than {MAX_CONFIG_BYTES} bytes, which is the most that is read")]
@@ -215,6 +215,14 @@ pub enum ConfigFault {
         /// The names there are.
         known: Vec<String>,
     },
+}
+
+/// What else can be done about a configuration that others may write. What is said about owners has it already.
+fn config_advice(error: &FileError) -> &'static str {
+    match error {
+        FileError::ForeignOwner { .. } | FileError::ForeignStep { .. } => "",
+        _ => "; or, if you trust who may write it, name the file by --config",
+    }
 }
 
 fn place(file: &Path, position: Option<Position>) -> String {
