@@ -182,7 +182,7 @@ pub enum ConfigFault {
     #[error("cannot be read: {0}")]
     Unreadable(#[from] io::Error),
     /// Nobody named it, and others than the user could have put it there.
-    #[error("{0}{}", config_advice(.0))]
+    #[error("{0}{advice}", advice = config_advice(.0))]
     Untrusted(FileError),
     /// The file is too long to be a configuration.
     #[error("longer than {MAX_CONFIG_BYTES} bytes, which is the most that is read")]
