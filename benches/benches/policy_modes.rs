@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use criterion::Criterion;
 use interlock_engine::core::ProvingKey;
 use interlock_engine::core::cpu::CpuCore;
-use interlock_engine::host::{LoadedPolicy, PolicyLibrary, ProcessSettings, isolation};
+use interlock_engine::host::{PolicyLibrary, ProcessSettings, isolation};
 use interlock_engine::interlock::{
-    Arbiter, ArbiterConfig, Command, Event, Limits, Outcome, PolicyFault, PolicyPort, TaskId, TaskSpec,
+    Arbiter, ArbiterConfig, Command, Event, Limits, Outcome, PolicyPort, TaskId, TaskSpec,
 };
-use interlock_engine::pipeline::{Engine, Job};
+use interlock_engine::pipeline::{Engine, Job, Metered};
 use interlock_engine::srs::setup;
 use interlock_policy_api::testing::{request, view};
-use interlock_policy_api::{LockView, Observation, Request, Stage, Verdict, View};
+use interlock_policy_api::{LockView, Stage};
 use interlock_tests::fixtures;
 use interlock_tests::libraries::verified;
 use rand::SeedableRng;
@@ -42,37 +42,17 @@ fn library(policy: &str, mode: &str) -> PolicyLibrary {
 }
 
 /// One question.
-fn decide(policy: &mut LoadedPolicy) {
+fn decide(policy: &mut dyn PolicyPort) {
     let locks = [LockView { permits: 1, free: 1 }, LockView { permits: 1, free: 0 }];
     let (request, view) = (black_box(request(Stage::STAGE)), view(&locks));
     black_box(policy.decide(&request, &view)).expect("it answers");
 }
 
-/// A policy, and how many verdicts it gave.
-struct Counting {
-    policy: LoadedPolicy,
-    decisions: u64,
-}
-
-impl PolicyPort for Counting {
-    fn decide(&mut self, request: &Request, view: &View<'_>) -> Result<Verdict, PolicyFault> {
-        self.decisions += 1;
-        self.policy.decide(request, view)
-    }
-
-    fn rank(&mut self, request: &Request, view: &View<'_>) -> Result<i64, PolicyFault> {
-        self.policy.rank(request, view)
-    }
-
-    fn observe(&mut self, observation: &Observation) -> Result<(), PolicyFault> {
-        self.policy.observe(observation)
-    }
-}
-
 /// A device with one task in Compute and [`WAITERS`] that wait for it.
 struct Busy {
     arbiter: Arbiter,
-    policy: Counting,
+    /// As the engine has it in its seats.
+    policy: Metered,
     next: u64,
     computing: TaskId,
     now_ns: u64,
@@ -84,7 +64,7 @@ impl Busy {
         let limits = Limits { refusals: 16, stall_ns: u64::MAX, ..Limits::DEFAULT };
         let config = ArbiterConfig { device: 0, capacity_bytes: 10, workers: 32, limits };
         let arbiter = Arbiter::new(config, library.locks().clone());
-        let policy = Counting { policy: library.instantiate().expect("it starts"), decisions: 0 };
+        let policy = Metered::new(library.instantiate().expect("it starts"), 0);
         let mut busy = Self { arbiter, policy, next: 0, computing: TaskId(0), now_ns: 0 };
         for _ in 0..=WAITERS {
             busy.arrive();
@@ -133,13 +113,18 @@ fn decisions(criterion: &mut Criterion) {
     for mode in MODES {
         let mut policy = library("two-lock", mode).instantiate().expect("it starts");
         group.bench_function(format!("decide, {mode}"), |bencher| bencher.iter(|| decide(&mut policy)));
+        let mut metered = Metered::new(library("two-lock", mode).instantiate().expect("it starts"), 0);
+        group.bench_function(format!("decide and meter, {mode}"), |bencher| {
+            bencher.iter(|| decide(&mut metered));
+        });
         let mut busy = Busy::new(mode);
         group.bench_function(format!("a task through {WAITERS} waiters, {mode}"), |bencher| {
             bencher.iter(|| busy.turn());
         });
-        let before = busy.policy.decisions;
+        let decisions = |busy: &Busy| busy.policy.stats(0).decisions.count;
+        let before = decisions(&busy);
         (0..100).for_each(|_| busy.turn());
-        println!("    {} decisions for each task", (busy.policy.decisions - before) / 100);
+        println!("    {} decisions for each task", (decisions(&busy) - before) / 100);
     }
     group.finish();
 }

@@ -13,6 +13,8 @@ use interlock_tests::fixtures;
 use interlock_tests::libraries::library;
 use rand::rngs::OsRng;
 
+/// Where dumps go: not to the user's own.
+const DUMPS: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/dumps");
 const PARTITIONS: usize = 12;
 const LIMITS: Limits = Limits { refusals: 4, stall_ns: 100_000_000, ..Limits::DEFAULT };
 
@@ -43,6 +45,7 @@ fn engine(policy: PolicyLibrary, key: &ProvingKey, workers: u32) -> Engine {
     Engine::builder(Arc::new(core))
         .policy(policy)
         .workers_per_device(workers)
+        .dumps(DUMPS)
         .limits(LIMITS)
         .start()
         .expect("starts")

@@ -54,6 +54,7 @@ fn everything_can_be_said() {
             limits: (
                 refusals: 1, stall_ms: 20, starve_ms: 30, decision_ms: 3, slow: 5, load_ms: 4, policy_memory: "1MiB",
             ),
+            dumps: "state/dumps",
             policy_host: "bin/interlock",
             control: "run/engine.sock",
             trial_decisions: 7,
@@ -85,6 +86,11 @@ fn everything_can_be_said() {
     assert_eq!(config.policy_host, Some("bin/interlock".into()));
     let socket = Path::new(FILE).parent().expect("it has one").join("run/engine.sock");
     assert_eq!((config.control, config.trial_decisions), (ControlSocket::At(socket), 7));
+    assert_eq!(config.dumps, Some("state/dumps".into()));
+    let folder = config.file.as_deref().and_then(Path::parent).expect("the file is in a folder");
+    let dumps = config.dumps_folder().expect("it is configured");
+    assert!(dumps.is_absolute() && dumps.ends_with(folder.join("state/dumps")), "{dumps:?}");
+    assert_eq!(Config::default().dumps_folder(), None, "the usual one");
 }
 
 #[test]

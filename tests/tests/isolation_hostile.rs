@@ -19,6 +19,8 @@ use interlock_tests::libraries::{changed, patch, verified};
 use parking_lot::{Mutex, MutexGuard};
 use rand::rngs::OsRng;
 
+/// Where dumps go: not to the user's own.
+const DUMPS: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/dumps");
 const PARTITIONS: usize = 6;
 const DECISION_MS: u64 = 200;
 const SIGABRT: i32 = 6;
@@ -68,7 +70,8 @@ fn engine(policy: PolicyLibrary, what: &str) -> (Engine, Arc<ProvingKey>, Witnes
     let plan = CpuCore::new(0, Some(1)).expect("a thread").plan(&key);
     let core = CpuCore::new(plan.peak_bytes() + plan.staged_bytes, Some(1)).expect("a thread");
     let limits = Limits { refusals: 16, stall_ns: 5_000_000_000, ..Limits::DEFAULT };
-    let engine = Engine::builder(Arc::new(core)).policy(policy).workers_per_device(3).limits(limits);
+    let engine =
+        Engine::builder(Arc::new(core)).policy(policy).workers_per_device(3).dumps(DUMPS).limits(limits);
     (engine.start().unwrap_or_else(|error| panic!("{what}: {error}")), key, witness)
 }
 

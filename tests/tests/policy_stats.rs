@@ -13,6 +13,8 @@ use interlock_tests::fixtures;
 use interlock_tests::libraries::verified;
 use rand::rngs::OsRng;
 
+/// Where dumps go: not to the user's own.
+const DUMPS: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/dumps");
 const PARTITIONS: usize = 8;
 const LIMITS: Limits = Limits { refusals: 4, stall_ns: 100_000_000, ..Limits::DEFAULT };
 
@@ -25,7 +27,8 @@ fn engine(policy: PolicyLibrary) -> (Engine, impl Fn(&Engine)) {
     let srs = setup::generate(&circuit, OsRng);
     let key = Arc::new(ProvingKey { circuit, srs });
     let core = CpuCore::new(1 << 30, Some(1)).expect("a thread");
-    let engine = Engine::builder(Arc::new(core)).policy(policy).workers_per_device(3).limits(LIMITS);
+    let engine =
+        Engine::builder(Arc::new(core)).policy(policy).workers_per_device(3).dumps(DUMPS).limits(LIMITS);
     let prove = move |engine: &Engine| {
         let mut job = Job::new(key.clone());
         (0..PARTITIONS).for_each(|_| job.push_witness(witness.clone()));

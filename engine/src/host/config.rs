@@ -66,6 +66,8 @@ pub struct Config {
     pub verify_proofs: bool,
     /// When a policy is taken out of its seat.
     pub limits: Limits,
+    /// The folder for dumps as written, where it is not the usual one.
+    pub dumps: Option<PathBuf>,
     /// The program that policies with [`Isolation::Process`] run in, where it is not this one.
     pub policy_host: Option<PathBuf>,
     /// Which libraries are believed.
@@ -244,6 +246,7 @@ impl Default for Config {
             synthesis_workers: 1,
             verify_proofs: true,
             limits: Limits::default(),
+            dumps: None,
             policy_host: None,
             trust: TrustConfig::default(),
             control: ControlSocket::default(),
@@ -322,6 +325,7 @@ impl Config {
             synthesis_workers: raw.synthesis_workers,
             verify_proofs: raw.verify_proofs,
             limits: raw.limits,
+            dumps: raw.dumps,
             policy_host: raw.policy_host,
             trust: raw.trust,
             control: match raw.control {
@@ -338,6 +342,13 @@ impl Config {
         let position = raw.policy.map(|raw| Position::of_part(text, raw.get_ron()));
         let fault = ConfigFault::UnknownPolicy { known: config.names(), name: config.policy };
         Err(ConfigError { file: file.to_owned(), position, fault })
+    }
+
+    /// The folder for dumps, when it is not the usual one. A relative path starts from the configuration's folder.
+    pub fn dumps_folder(&self) -> Option<PathBuf> {
+        let folder = self.file.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+        let dumps = folder.join(self.dumps.as_ref()?);
+        Some(std::path::absolute(&dumps).unwrap_or(dumps))
     }
 
     /// The entry of a policy, if it has one.
@@ -382,6 +393,7 @@ struct RawConfig<'a> {
     synthesis_workers: usize,
     verify_proofs: bool,
     limits: Limits,
+    dumps: Option<PathBuf>,
     policy_host: Option<PathBuf>,
     trust: TrustConfig,
     #[serde(deserialize_with = "control")]
@@ -402,6 +414,7 @@ impl Default for RawConfig<'_> {
             synthesis_workers,
             verify_proofs,
             limits,
+            dumps: None,
             policy_host: None,
             trust: TrustConfig::default(),
             control: ControlSocket::default(),

@@ -40,6 +40,16 @@ pub enum PolicyEnd {
     Lost,
 }
 
+impl fmt::Display for PolicyFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Panicked => f.write_str("it panicked"),
+            Self::Unreachable => f.write_str("it gave no answer"),
+            Self::Ended(end) => end.fmt(f),
+        }
+    }
+}
+
 impl PolicyEnd {
     /// What to do about it.
     pub(super) fn advice(&self) -> &'static str {

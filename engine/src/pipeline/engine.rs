@@ -1,11 +1,14 @@
 //! The engine: takes jobs, makes witnesses, drives tasks through the gates, hands out proofs.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
+use super::dump::Dumper;
 use super::job::{Job, JobHandle};
 use super::policy_stats::{DevicePolicyStats, QuarantineReport};
 use super::queue::PriorityQueue;
@@ -20,6 +23,9 @@ use crate::host::{LoadError, PolicyLibrary};
 use crate::interlock::{Counters, Limits, Snapshot};
 use crate::proof::{Verifier, VerifyError};
 
+/// How long an engine that stops waits for dumps.
+const LONGEST_WAIT_FOR_DUMPS: Duration = Duration::from_secs(5);
+
 /// How an engine is put together. Make one with [`Engine::builder`].
 pub struct EngineBuilder {
     core: Arc<dyn Core>,
@@ -29,6 +35,7 @@ pub struct EngineBuilder {
     synthesis_workers: u32,
     verify_proofs: bool,
     limits: Limits,
+    dumps: Option<PathBuf>,
     trial_decisions: u64,
     recorder: Arc<dyn Recorder>,
 }
@@ -116,6 +123,13 @@ impl EngineBuilder {
         Self { limits, ..self }
     }
 
+    /// The folder for dumps, a file for each quarantine, of which the latest 32 stay. Unless said it is `interlock` in
+    /// `$XDG_STATE_HOME`, else in `~/.local/state`; where that cannot be written, `interlock-UID` in the folder for temporary files.
+    #[must_use]
+    pub fn dumps(self, folder: impl Into<PathBuf>) -> Self {
+        Self { dumps: Some(folder.into()), ..self }
+    }
+
     /// Verdicts for which a policy is on trial after a switch; [`TRIAL_DECISIONS`] unless said, and with 0 there are
     /// no trials.
     #[must_use]
@@ -164,6 +178,7 @@ impl EngineBuilder {
     fn shared(&self) -> Result<Shared, EngineError> {
         let clock = Clock::start();
         let linked = PolicyLibrary::fallback();
+        let dumper = Arc::new(Dumper::new(self.dumps.clone()));
         let board = Arc::new(Board::new(clock, self.trial_decisions, self.policy.clone()));
         let mut seats = Vec::new();
         let mut add = |core: &Arc<dyn Core>, policy: &PolicyLibrary, workers| {
@@ -177,6 +192,7 @@ impl EngineBuilder {
                     device: seats.len() as u32,
                     workers,
                     limits: self.limits,
+                    dumper: dumper.clone(),
                     clock,
                     recorder: self.recorder.clone(),
                     board: board.clone(),
@@ -246,7 +262,8 @@ impl Engine {
             workers_per_device: 2,
             synthesis_workers: 1,
             verify_proofs: true,
-            limits: crate::host::Limits::default().into(),
+            limits: Limits::DEFAULT,
+            dumps: None,
             trial_decisions: TRIAL_DECISIONS,
             recorder: Arc::new(NoRecorder),
         }
@@ -413,6 +430,12 @@ impl Engine {
         self.shared.seats.iter().map(report).collect()
     }
 
+    /// Waits until the dumps of all quarantines so far are written or given up, so that reports name them. False when
+    /// that took longer than `at_most`.
+    pub fn wait_for_dumps(&self, at_most: Duration) -> bool {
+        self.shared.main()[0].seat.dumper().wait(at_most)
+    }
+
     /// What each policy did that sat on a device since the engine started: decisions and how long they took, verdicts, refusals,
     /// waits, quarantine, its own counters.
     pub fn policy_stats(&self) -> Vec<DevicePolicyStats> {
@@ -478,5 +501,8 @@ impl Drop for Engine {
         self.threads.drain(..).for_each(&mut join);
         self.shared.board.close();
         self.supervisor.take().into_iter().for_each(&mut join);
+        if !self.wait_for_dumps(LONGEST_WAIT_FOR_DUMPS) {
+            tracing::warn!("a dump takes too long to be written: it is not waited for");
+        }
     }
 }

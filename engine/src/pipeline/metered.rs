@@ -56,6 +56,11 @@ impl Metered {
         &mut self.tally
     }
 
+    /// Whether it was quarantined since it took its seat.
+    pub(super) fn is_quarantined(&self) -> bool {
+        self.tally.quarantine.as_ref().is_some_and(|quarantine| quarantine.at_ns() >= self.seated_at_ns)
+    }
+
     /// The instance and its tally, as it leaves the seat.
     pub(super) fn unseat(mut self, now_ns: u64) -> (LoadedPolicy, Box<Tally>) {
         self.tally.seated_before_ns += now_ns.saturating_sub(self.seated_at_ns);

@@ -16,8 +16,10 @@
 //! then fails with all causes. A device that is lost gets no more tasks: those it had go to another device of the same
 //! core, or to the fallback core. Every partition ends in exactly one [`PartitionOutcome`].
 
+mod dump;
 mod engine;
 mod job;
+mod journal;
 mod metered;
 mod policy_stats;
 mod queue;

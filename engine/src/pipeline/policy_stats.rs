@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 use interlock_policy_api::{Stage, VerdictKind};
 use serde::{Deserialize, Serialize};
 
+use super::dump::Outcome;
 use crate::host::{Isolation, Origin, PolicyLibrary, Sha256};
 use crate::interlock::{Quarantine, Refusal};
 
@@ -135,12 +136,44 @@ pub struct QuarantineReport {
     pub reason: Quarantine,
     /// Nanoseconds from the engine's start to the quarantine.
     pub at_ns: u64,
+    /// The file with what led to it; `None` while it is being written: [`Engine::wait_for_dumps`](super::Engine::wait_for_dumps).
+    pub dump: Option<PathBuf>,
+    /// Why there is no such file.
+    pub dump_error: Option<String>,
+}
+
+/// A quarantine whose dump may still be on its way.
+#[derive(Clone, Debug)]
+pub(super) struct Quarantined {
+    report: QuarantineReport,
+    dump: Outcome,
+}
+
+impl Quarantined {
+    pub fn new(report: QuarantineReport, dump: Outcome) -> Self {
+        Self { report, dump }
+    }
+
+    /// What is known of it by now.
+    pub fn report(&self) -> QuarantineReport {
+        let (dump, dump_error) = match self.dump.get() {
+            None => (None, None),
+            Some(Ok(file)) => (Some(file.clone()), None),
+            Some(Err(reason)) => (None, Some(reason.clone())),
+        };
+        QuarantineReport { dump, dump_error, ..self.report.clone() }
+    }
+
+    pub fn at_ns(&self) -> u64 {
+        self.report.at_ns
+    }
 }
 
 impl QuarantineReport {
     pub(super) fn new(policy: &str, reason: Quarantine, at_ns: u64) -> Self {
         let sentence = format!("{policy}: {reason}. {}.", reason.advice());
-        Self { policy: policy.to_owned(), code: reason.code().to_owned(), sentence, reason, at_ns }
+        let (policy, code) = (policy.to_owned(), reason.code().to_owned());
+        Self { policy, code, sentence, reason, at_ns, dump: None, dump_error: None }
     }
 }
 
@@ -214,7 +247,7 @@ pub(super) struct Tally {
     pub refusals: BTreeMap<Refusal, u64>,
     pub slow: u64,
     pub waits: [Durations; 4],
-    pub quarantine: Option<QuarantineReport>,
+    pub quarantine: Option<Quarantined>,
     pub counters: BTreeMap<String, u64>,
 }
 
@@ -268,7 +301,7 @@ impl Tally {
             refusals: self.refusals.clone(),
             slow: self.slow,
             waits: GateWaits { prepare, stage, compute, finish },
-            quarantine: self.quarantine.clone(),
+            quarantine: self.quarantine.as_ref().map(Quarantined::report),
             counters: self.counters.clone(),
         }
     }

@@ -11,15 +11,17 @@ use std::time::{Duration, Instant};
 use interlock_policy_api::{DeviceView, Request, Stage, Strided, least_loaded};
 use parking_lot::{Condvar, Mutex};
 
+use super::dump::{self, DeviceFacts, Dump, Dumper, EngineFacts};
+use super::journal::Journal;
 use super::metered::Metered;
-use super::policy_stats::{PolicyStats, QuarantineReport, Tally};
+use super::policy_stats::{PolicyStats, QuarantineReport, Quarantined, Tally};
 use super::switch::Board;
 use super::timeline::{Recorder, TimelineEvent, TimelineKind};
 use crate::core::Core;
 use crate::host::{LoadError, LoadedPolicy, PolicyLibrary};
 use crate::interlock::{
-    Arbiter, ArbiterConfig, Command, Counters, Event, EventError, Outcome, Quarantine, Snapshot, TaskId,
-    TaskSpec,
+    Arbiter, ArbiterConfig, Command, Counters, Event, EventError, Limits, Outcome, Quarantine, Snapshot,
+    TaskId, TaskSpec,
 };
 
 mod switch;
@@ -87,6 +89,8 @@ pub(super) struct Seat {
     clock: Clock,
     recorder: Arc<dyn Recorder>,
     fallback: PolicyLibrary,
+    limits: Limits,
+    dumper: Arc<Dumper>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -100,7 +104,8 @@ struct State {
     turns: HashMap<TaskId, Turn>,
     owners: HashMap<TaskId, Owner>,
     /// Of the last policy that was.
-    quarantine: Option<QuarantineReport>,
+    quarantine: Option<Quarantined>,
+    journal: Journal,
     /// Why no task may use the device any more.
     lost: Option<String>,
 }
@@ -120,7 +125,8 @@ pub(super) struct SeatConfig {
     pub device_in_core: usize,
     pub device: u32,
     pub workers: u32,
-    pub limits: crate::interlock::Limits,
+    pub limits: Limits,
+    pub dumper: Arc<Dumper>,
     pub clock: Clock,
     pub recorder: Arc<dyn Recorder>,
     pub board: Arc<Board>,
@@ -132,7 +138,8 @@ impl Seat {
         library: &PolicyLibrary,
         fallback: PolicyLibrary,
     ) -> Result<Self, LoadError> {
-        let SeatConfig { core, device_in_core, device, workers, limits, clock, recorder, board } = config;
+        let SeatConfig { core, device_in_core, device, workers, limits, dumper, clock, recorder, board } =
+            config;
         let capacity_bytes = core.devices()[device_in_core].capacity_bytes;
         let arbiter_config = ArbiterConfig { device, capacity_bytes, workers, limits };
         let state = State {
@@ -143,6 +150,7 @@ impl Seat {
             turns: HashMap::new(),
             owners: HashMap::new(),
             quarantine: None,
+            journal: Journal::default(),
             lost: None,
         };
         Ok(Self {
@@ -153,6 +161,8 @@ impl Seat {
             clock,
             recorder,
             fallback,
+            limits,
+            dumper,
             state: Mutex::new(state),
             changed: Condvar::new(),
         })
@@ -164,6 +174,11 @@ impl Seat {
 
     pub fn workers(&self) -> u32 {
         self.workers
+    }
+
+    /// Who writes the dumps, of all seats of the engine.
+    pub fn dumper(&self) -> &Dumper {
+        &self.dumper
     }
 
     /// What the core calls the device.
@@ -196,7 +211,7 @@ impl Seat {
         SeatReport {
             policy: state.policy.policy().library().name().to_owned(),
             counters: state.arbiter.counters().clone(),
-            quarantine: state.quarantine.clone(),
+            quarantine: state.quarantine.as_ref().map(Quarantined::report),
             lost: state.lost.clone(),
             policy_stats: state.policy.policy_mut().stats().unwrap_or_default(),
         }
@@ -326,24 +341,35 @@ impl Seat {
 
     /// Feeds the arbiter and carries out what it answers.
     fn step(&self, state: &mut State, event: Event) -> Result<(), EventError> {
-        let mut commands = state.arbiter.step(self.clock.now_ns(), event, &mut state.policy)?;
+        let mut commands = self.feed(state, event)?;
         loop {
             let drained = commands.contains(&Command::Drained);
             for command in commands {
+                state.journal.came_out(self.clock.now_ns(), &command);
                 self.carry_out(state, command);
             }
             let event = if drained { Some(self.seat_next(state)) } else { self.look_at_trial(state) };
             let Some(event) = event else { return Ok(()) };
-            commands = state.arbiter.step(self.clock.now_ns(), event, &mut state.policy)?;
+            commands = self.feed(state, event)?;
         }
+    }
+
+    fn feed(&self, state: &mut State, event: Event) -> Result<Vec<Command>, EventError> {
+        let now_ns = self.clock.now_ns();
+        state.journal.went_in(now_ns, event.clone());
+        state.arbiter.step(now_ns, event, &mut state.policy)
     }
 
     /// Puts a policy in the place of another, of which the tally stays. Returns the other.
     fn seat(&self, state: &mut State, policy: LoadedPolicy) -> LoadedPolicy {
         let now_ns = self.clock.now_ns();
         let old = std::mem::replace(&mut state.policy, Metered::new(policy, now_ns));
+        // One that was quarantined has been asked for its counters, and is not asked anything any more.
+        let ask = !old.is_quarantined();
         let (mut old, mut tally) = old.unseat(now_ns);
-        tally.counters = old.stats().unwrap_or_default().into_iter().collect();
+        if ask {
+            tally.counters = old.stats().unwrap_or_default().into_iter().collect();
+        }
         state.tallies.push(tally);
         let identity = state.policy.identity();
         if let Some(before) = state.tallies.iter().position(|tally| tally.identity == *identity) {
@@ -416,26 +442,50 @@ impl Seat {
     }
 
     fn quarantined(&self, state: &mut State, reason: Quarantine) {
-        let name = state.policy.policy().library().name();
-        let report = QuarantineReport::new(name, reason, self.clock.now_ns());
-        let dump = serde_json::to_string(&state.arbiter.snapshot()).unwrap_or_default();
+        let policy = state.policy.policy().library().name().to_owned();
+        let report = QuarantineReport::new(&policy, reason, self.clock.now_ns());
         tracing::error!(
             device = self.device,
-            policy = name,
+            policy,
             code = report.code,
-            %reason,
-            fallback = self.fallback.name(),
-            %dump,
+            sentence = report.sentence,
             "policy quarantined"
         );
         self.record(TimelineEvent {
-            detail: format!("{name}: {reason}"),
+            detail: format!("{}: {}", report.code, report.sentence),
             ..self.event(TimelineKind::Quarantined, None)
         });
-        state.policy.tally_mut().quarantine = Some(report.clone());
-        state.quarantine = Some(report);
+        let dump = self.dump(state, report.clone());
+        let quarantined = Quarantined::new(report, self.dumper.write(dump));
+        state.policy.tally_mut().quarantine = Some(quarantined.clone());
+        state.quarantine = Some(quarantined);
         let successor = self.successor_of_quarantined(state, reason);
         state.seating.next = Some(successor);
+    }
+
+    /// What led to a quarantine. Asks the policy for its counters: that is the last it is asked.
+    fn dump(&self, state: &mut State, quarantine: QuarantineReport) -> Dump {
+        let counters = state.policy.policy_mut().stats();
+        let counters_error = counters.as_ref().err().map(|fault| fault.to_string());
+        state.policy.tally_mut().counters = counters.unwrap_or_default().into_iter().collect();
+        Dump {
+            schema: Dump::SCHEMA,
+            time: dump::now(),
+            engine: EngineFacts { version: env!("CARGO_PKG_VERSION"), process_id: std::process::id() },
+            device: DeviceFacts {
+                index: self.device,
+                core: self.core.name(),
+                name: self.name().to_owned(),
+                capacity_bytes: self.capacity_bytes(),
+                workers: self.workers,
+            },
+            limits: self.limits,
+            quarantine,
+            policy: state.policy.stats(self.clock.now_ns()),
+            counters_error,
+            snapshot: state.arbiter.take_evidence(),
+            events: state.journal.entries(),
+        }
     }
 
     /// Under the seat's lock, so that the events of a task are written in their order.

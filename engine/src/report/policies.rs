@@ -63,11 +63,14 @@ fn write_policy(text: &mut String, stats: &PolicyStats) -> fmt::Result {
         None => writeln!(text, "    quarantine  never")?,
         Some(quarantine) => {
             let at = duration(quarantine.at_ns);
-            writeln!(
-                text,
-                "    quarantine  {} ({at} after the start): {}",
-                quarantine.code, quarantine.sentence
-            )?;
+            let (code, sentence) = (&quarantine.code, &quarantine.sentence);
+            writeln!(text, "    quarantine  {code} ({at} after the start): {sentence}")?;
+            if let Some(dump) = &quarantine.dump {
+                writeln!(text, "      dump: {}", dump.display())?;
+            }
+            if let Some(reason) = &quarantine.dump_error {
+                writeln!(text, "      no dump: {reason}")?;
+            }
         }
     }
     stats.counters.iter().try_for_each(|(name, value)| writeln!(text, "    its own     {name} = {value}"))

@@ -103,6 +103,9 @@ fn write_device(text: &mut String, device: &DeviceReport) -> std::fmt::Result {
     }
     if let Some(quarantine) = &device.quarantine {
         writeln!(text, "  a policy was quarantined ({}): {}", quarantine.code, quarantine.sentence)?;
+        if let Some(dump) = &quarantine.dump {
+            writeln!(text, "  what led to it is in {}", dump.display())?;
+        }
     }
     for (name, value) in &device.policy_stats {
         writeln!(text, "  {}: {name} = {value}", device.policy)?;

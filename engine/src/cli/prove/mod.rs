@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 
@@ -20,6 +20,9 @@ mod work;
 
 use collect::{Collected, Outputs, collect};
 use work::Work;
+
+/// How long the report waits for dumps of policies that were quarantined.
+const WAIT_FOR_DUMPS: Duration = Duration::from_secs(2);
 
 /// Either `--r1cs`, an SRS (`--zkey` or `--params`) and witnesses, or `--file` for the built-in demonstration:
 /// knowledge of a file whose chunks have these SHA-256 digests, a proof for each chunk.
@@ -152,6 +155,8 @@ pub fn run(explicit_config: Option<&Path>, args: &ProveArgs) -> Result<Exit, Cli
     };
     let collected = collect(&handle, &names, &outputs);
     let wall_ns = begun.elapsed().as_nanos() as u64;
+    // The report names them.
+    engine.wait_for_dumps(WAIT_FOR_DUMPS);
     let key = work.key();
     let run = RunReport {
         schema: RunReport::SCHEMA,
@@ -213,6 +218,10 @@ fn start(
     let builder = Engine::builder(cores.main);
     let builder = match cores.fallback {
         Some(core) => builder.fallback_core(core),
+        None => builder,
+    };
+    let builder = match config.dumps_folder() {
+        Some(folder) => builder.dumps(folder),
         None => builder,
     };
     let engine = builder

@@ -16,12 +16,15 @@ policy_options! {
     pub struct Options {
         /// Function to panic in: create, decide, rank, place, observe, stats or destroy; none when empty.
         pub panic_in: String = String::new(),
-        /// Verdicts: honest, unknown, never, endless, past, greedy, stingy, grab, skip, exabytes, garbage, flips or previous.
+        /// Verdicts: honest, unknown, never, endless, past, greedy, stingy, grab, skip, exabytes, garbage, flips or previous; hold
+        /// lets nobody be staged, starve never lets in who arrived first.
         pub verdict: String = String::from("honest"),
         /// What it does besides: nap, leak, print, or nothing.
         pub habit: String = String::new(),
         /// Where garbage and flips begin.
         pub seed: u64 = 1,
+        /// Milliseconds that it takes to decide.
+        pub sleep_ms: u32 = 0,
         /// The device `place` answers with.
         pub device: u32 = 0,
     }
@@ -121,6 +124,9 @@ impl Policy for Faulty {
     fn decide(&self, request: &Request, view: &View<'_>) -> Verdict {
         self.may_panic("decide");
         self.follow_habit();
+        if self.options.sleep_ms > 0 {
+            std::thread::sleep(Duration::from_millis(self.options.sleep_ms.into()));
+        }
         match self.options.verdict.as_str() {
             "unknown" => Verdict { kind: VerdictKind(77), ..Verdict::UNSET },
             "never" => Verdict::wait(WakeSet::ANY),
@@ -134,6 +140,8 @@ impl Policy for Faulty {
             "garbage" => self.garbage(),
             "flips" => self.flipped(request, view),
             "previous" => self.late(request),
+            "hold" if request.gate == Stage::STAGE => Verdict::wait(WakeSet::ANY),
+            "starve" if request.arrival == 0 => Verdict::wait(WakeSet::ANY),
             _ if request.grantable() => Verdict::enter(request.need_bytes),
             _ => Verdict::wait(WakeSet::FREED),
         }
