@@ -85,7 +85,7 @@ fn everything_can_be_said() {
     );
     assert_eq!(config.policy_host, Some("bin/interlock".into()));
     let socket = Path::new(FILE).parent().expect("it has one").join("run/engine.sock");
-    assert_eq!((config.control, config.trial_decisions), (ControlSocket::At(socket), 7));
+    assert_eq!((&config.control, config.trial_decisions), (&ControlSocket::At(socket), 7));
     assert_eq!(config.dumps, Some("state/dumps".into()));
     let folder = config.file.as_deref().and_then(Path::parent).expect("the file is in a folder");
     let dumps = config.dumps_folder().expect("it is configured");

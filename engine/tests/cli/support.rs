@@ -47,6 +47,8 @@ impl Workbench {
         command.current_dir(self.folder.path()).args(arguments);
         // Control sockets go to `interlock/` here, so that tests do not see each other's engines.
         command.env("XDG_RUNTIME_DIR", self.folder.path());
+        // Dumps too: the user's own folder is left alone.
+        command.env("XDG_STATE_HOME", self.path("state"));
         command
     }
 

@@ -15,6 +15,8 @@ use super::{assert_all_proved, cpu, job};
 
 /// Longer than any test runs, unless something hangs.
 const LONG: Duration = Duration::from_secs(120);
+/// Where dumps go: not to the user's own.
+const DUMPS: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/dumps");
 const LIMITS: Limits = Limits { refusals: 3, stall_ns: 50_000_000, ..Limits::DEFAULT };
 
 fn linked(module: PolicyModuleRef, options: &str) -> PolicyLibrary {
@@ -44,6 +46,7 @@ fn engine(core: Arc<dyn Core>, trial_decisions: u64) -> Engine {
         .policy(two_lock())
         .workers_per_device(3)
         .limits(LIMITS)
+        .dumps(DUMPS)
         .trial_decisions(trial_decisions)
         .start()
         .expect("starts")

@@ -29,6 +29,8 @@ pub enum Kind {
     Simulated,
 }
 
+/// Where dumps go: not to the user's own.
+const DUMPS: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/dumps");
 /// Swaps in one engine's life.
 const SWAPS: usize = 5;
 
@@ -161,6 +163,7 @@ impl Round<'_> {
             .workers_per_device(self.rng.gen_range(1..5))
             .synthesis_workers(self.rng.gen_range(1..3))
             .limits(limits.into())
+            .dumps(DUMPS)
             .trial_decisions(*[1, 20, 1_000].choose(&mut self.rng).expect("three"))
             .recorder(ear.clone())
     }

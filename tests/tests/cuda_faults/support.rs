@@ -92,6 +92,7 @@ pub fn engine(core: &Arc<LoadedCore>, workers: u32, recorder: Arc<dyn pipeline::
         .fallback_core(Arc::new(cpu))
         .policy(policy)
         .workers_per_device(workers)
+        .dumps(concat!(env!("CARGO_TARGET_TMPDIR"), "/dumps"))
         .recorder(recorder)
         .start()
         .expect("starts")
