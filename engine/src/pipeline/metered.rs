@@ -12,7 +12,7 @@ use crate::interlock::{PolicyFault, PolicyPort};
 /// instance itself.
 pub struct Metered {
     policy: LoadedPolicy,
-    tally: Box<Tally>,
+    tally: Tally,
     /// When it took its seat, in nanoseconds since the engine started.
     seated_at_ns: u64,
     /// How long the latest call took.
@@ -22,13 +22,13 @@ pub struct Metered {
 impl Metered {
     /// Meters an instance that takes its seat at `now_ns` after the engine's start, with everything at zero.
     pub fn new(policy: LoadedPolicy, now_ns: u64) -> Self {
-        let mut tally = Box::new(Tally::new(PolicyIdentity::of(policy.library())));
+        let mut tally = Tally::new(PolicyIdentity::of(policy.library()));
         tally.times_seated = 1;
         Self { policy, tally, seated_at_ns: now_ns, took_ns: 0 }
     }
 
     /// Goes on with what was written down about the same policy before.
-    pub(super) fn go_on_with(&mut self, tally: Box<Tally>) {
+    pub(super) fn go_on_with(&mut self, tally: Tally) {
         self.tally = tally;
         self.tally.times_seated += 1;
     }
@@ -62,7 +62,7 @@ impl Metered {
     }
 
     /// The instance and its tally, as it leaves the seat.
-    pub(super) fn unseat(mut self, now_ns: u64) -> (LoadedPolicy, Box<Tally>) {
+    pub(super) fn unseat(mut self, now_ns: u64) -> (LoadedPolicy, Tally) {
         self.tally.seated_before_ns += now_ns.saturating_sub(self.seated_at_ns);
         (self.policy, self.tally)
     }

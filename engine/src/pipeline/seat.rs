@@ -99,7 +99,7 @@ struct State {
     arbiter: Arbiter,
     policy: Metered,
     /// Of the policies that sat here before, one each, the oldest first.
-    tallies: Vec<Box<Tally>>,
+    tallies: Vec<Tally>,
     seating: Seating,
     turns: HashMap<TaskId, Turn>,
     owners: HashMap<TaskId, Owner>,
