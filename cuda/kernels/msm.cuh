@@ -10,7 +10,7 @@ static const uint32_t NO_BUCKET = 0xffffffff;
 // The fewest entries worth a thread of their own.
 static const uint32_t LEAST_RUN = 8;
 
-// Buckets that one thread of `weigh` takes.
+// Runs of buckets that one thread of `weigh` takes.
 static const uint32_t WEIGH_RUN = 8;
 
 template<class point_t>
@@ -93,11 +93,17 @@ struct msm_t {
         return reinterpret_cast<point_m*>(shared);
     }
 
+    static __device__ __forceinline__ void load(point_t& to, const point_m& from)
+    {   to = from;   }
+    static __device__ __forceinline__ void load(point_t& to, const affine_m& from)
+    {   to = static_cast<affine_t>(from);   }
+
     // Adds up neighbouring parts of the same bucket, a block of parts at a time. A bucket's first part is
     // added to the bucket; what a block holds of a bucket whose first part comes in an earlier block is passed on to
-    // the next level.
+    // the next level. Parts are points in either kind of coordinates.
+    template<class part_t>
     static __device__ void merge(point_m* sums, point_m* next_parts, uint32_t* next_buckets,
-                                 const point_m* parts, const uint32_t* part_buckets, uint32_t count)
+                                 const part_t* parts, const uint32_t* part_buckets, uint32_t count)
     {
         __shared__ uint32_t buckets[128], begins[128];
         const uint32_t self = threadIdx.x / point_t::degree, width = blockDim.x / point_t::degree;
@@ -119,7 +125,7 @@ struct msm_t {
         const uint32_t place = self - begin;
         point_t sum;
         if (bucket != NO_BUCKET)
-            sum = parts[i];
+            load(sum, parts[i]);
         else
             sum.inf();
         // After each step half as many parts are left of each bucket.
@@ -177,32 +183,70 @@ struct msm_t {
         return sum;
     }
 
-    // For each set of 2^(bits - 1) buckets, whose weights are 1, 2, ..., and each bit of a weight: the sum of the
-    // buckets whose weight has the bit, cut into `slices`. The weighted sum of a set is that of these sums, each times
-    // two to the power of its bit. With `starts`, a bucket without entries counts as empty whatever is in its place.
-    static __device__ void weigh(point_m* sums_of_bits, const point_m* sums, const uint32_t* starts,
-                                 uint32_t bits, uint32_t slices)
+    // Buckets have weights 1, 2, ... in each set of 2^m. They are taken in runs of 2^log_run; for each run, `plain` gets
+    // the sum of its buckets, `weighed` that of its buckets times 1, 2, .... The weighted sum of a set is that of the
+    // `weighed`, and of the `plain` times 0, 1, ... 2^log_run each. With `starts`, a bucket without entries counts as empty
+    // whatever is in its place.
+    static __device__ void weigh_runs(point_m* plain, point_m* weighed, const point_m* sums,
+                                      const uint32_t* starts, uint32_t runs, uint32_t log_run)
+    {
+        // Lanes work in pairs over Fp2: those past the end do the last run's work.
+        const uint32_t run = min(thread(), runs - 1);
+        point_t sum, weighed_sum;
+        sum.inf();
+        weighed_sum.inf();
+        // From the last bucket down: bucket j is part of the sum when that is added to the weighed one j + 1 times.
+        #pragma unroll 1
+        for (uint32_t i = 0; i < 2u << log_run; i++) {
+            const bool weigh = i % 2 != 0;
+            point_t left = weigh ? weighed_sum : sum, right = sum;
+            if (!weigh) {
+                const uint32_t bucket = ((run + 1) << log_run) - 1 - i / 2;
+                right.inf();
+                if (starts == nullptr || starts[bucket] != starts[bucket + 1])
+                    right = sums[bucket];
+            }
+            left.add(right);
+            if (weigh)
+                weighed_sum = left;
+            else
+                sum = left;
+        }
+        if (thread() < runs) {
+            plain[run] = sum;
+            weighed[run] = weighed_sum;
+        }
+    }
+
+    // For each set of 2^log_runs runs, cut into `slices`: for each bit of a run's number the sum of the `plain` whose
+    // number has the bit, and then the sum of all `weighed`.
+    static __device__ void weigh(point_m* sums_of_bits, const point_m* plain, const point_m* weighed,
+                                 uint32_t log_runs, uint32_t slices)
     {
         const uint32_t self = threadIdx.x / point_t::degree, width = blockDim.x / point_t::degree;
-        const uint32_t slice = blockIdx.x % slices, bit = blockIdx.x / slices % bits;
-        const uint32_t first_bucket = blockIdx.x / slices / bits << (bits - 1);
-        // Only the last weight has the highest bit.
-        const uint32_t weights = bit == bits - 1 ? 1 : 1u << (bits - 2);
-        point_t sum = block_sum(WEIGH_RUN, [&](uint32_t i, point_t& next) {
-            uint32_t rest = (slice * WEIGH_RUN + i) * width + self;
-            if (rest >= weights)
+        const uint32_t slice = blockIdx.x % slices, bit = blockIdx.x / slices % (log_runs + 1);
+        const uint32_t first_run = blockIdx.x / slices / (log_runs + 1) << log_runs;
+        // All runs are twice as many as those with a bit.
+        const bool all = bit == log_runs;
+        const uint32_t count = all ? 1u << log_runs : 1u << (log_runs - 1);
+        const uint32_t each = all ? 2 * WEIGH_RUN : WEIGH_RUN;
+        point_t sum = block_sum(each, [&](uint32_t i, point_t& next) {
+            uint32_t rest = (slice * each + i) * width + self;
+            if (rest >= count)
                 return;
-            uint32_t weight = (rest >> bit << (bit + 1)) | 1u << bit | (rest & ((1u << bit) - 1));
-            uint32_t bucket = first_bucket + weight - 1;
-            if (starts == nullptr || starts[bucket] != starts[bucket + 1])
-                next = sums[bucket];
+            if (all)
+                next = weighed[first_run + rest];
+            else
+                next = plain[first_run + ((rest >> bit << (bit + 1)) | 1u << bit | (rest & ((1u << bit) - 1)))];
         });
         if (self == 0)
             sums_of_bits[blockIdx.x] = sum;
     }
 
-    // results[block] = the sum of `count` points.
-    static __device__ void sum(point_m* results, const point_m* points, uint32_t count)
+    // The sum of each block's `count` points, which are the slices that `weigh` makes, to where the host looks for
+    // it: `results` has `bits` points for each set, which are to be multiplied by 1, 2, 4, ....
+    static __device__ void sum(point_m* results, const point_m* points, uint32_t count, uint32_t bits,
+                               uint32_t log_run, uint32_t log_runs)
     {
         const uint32_t self = threadIdx.x / point_t::degree, width = blockDim.x / point_t::degree;
         const point_m* mine = points + (size_t)blockIdx.x * count;
@@ -211,8 +255,10 @@ struct msm_t {
             if (index < count)
                 next = mine[index];
         });
+        const uint32_t set = blockIdx.x / (log_runs + 1), bit = blockIdx.x % (log_runs + 1);
+        // A run's number counts whole runs.
         if (self == 0)
-            results[blockIdx.x] = sum;
+            results[set * bits + (bit == log_runs ? 0 : log_run + bit)] = sum;
     }
 };
 
@@ -228,9 +274,14 @@ struct msm_t {
           const uint32_t* part_buckets, uint32_t count)                                                      \
     {   msm::merge(sums, next_parts, next_buckets, parts, part_buckets, count);   }                          \
     extern "C" __global__ void __launch_bounds__(128)                                                        \
-    weigh(msm::point_m* sums_of_bits, const msm::point_m* sums, const uint32_t* starts, uint32_t bits,        \
-          uint32_t slices)                                                                                   \
-    {   msm::weigh(sums_of_bits, sums, starts, bits, slices);   }                                            \
+    weigh_runs(msm::point_m* plain, msm::point_m* weighed, const msm::point_m* sums, const uint32_t* starts,  \
+               uint32_t runs, uint32_t log_run)                                                              \
+    {   msm::weigh_runs(plain, weighed, sums, starts, runs, log_run);   }                                    \
     extern "C" __global__ void __launch_bounds__(128)                                                        \
-    sum(msm::point_m* results, const msm::point_m* points, uint32_t count)                                   \
-    {   msm::sum(results, points, count);   }
+    weigh(msm::point_m* sums_of_bits, const msm::point_m* plain, const msm::point_m* weighed,                 \
+          uint32_t log_runs, uint32_t slices)                                                                \
+    {   msm::weigh(sums_of_bits, plain, weighed, log_runs, slices);   }                                      \
+    extern "C" __global__ void __launch_bounds__(128)                                                        \
+    sum(msm::point_m* results, const msm::point_m* points, uint32_t count, uint32_t bits, uint32_t log_run,   \
+        uint32_t log_runs)                                                                                   \
+    {   msm::sum(results, points, count, bits, log_run, log_runs);   }

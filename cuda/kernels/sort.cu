@@ -16,6 +16,9 @@ struct digits_t {
     uint32_t stride;           // points of a table of multiples, one for each window; 0 when there are none
     uint32_t bits;             // c
     uint32_t first_window, windows;
+    uint32_t first_mark;       // is set in an entry that is the first of its bucket
+    uint32_t first_bucket;     // `place_digits` takes entries of buckets from here
+    uint32_t end_bucket;       // to here
     uint32_t offset[9];        // the constant above
 };
 
@@ -116,8 +119,9 @@ count_digits(uint32_t* counts, digits_t d)
     }
 }
 
-// Puts each entry (point number, sign in the top bit) in its bucket's run of `entries`. Counts
-// `counts` down to zero; which entry comes first in a bucket is not determined, and no matter.
+// Puts each entry (point number, sign in the top bit, and the mark if it is the first) in its bucket's run of `entries`. Counts
+// `counts` down to zero; which entry comes first in a bucket is not determined, and no matter. Launched for a range of
+// buckets at a time, so that the runs written to stay in the L2 cache while they are filled.
 extern "C" __global__ void __launch_bounds__(256)
 place_digits(uint32_t* entries, uint32_t* counts, const uint32_t* starts, digits_t d)
 {
@@ -131,17 +135,23 @@ place_digits(uint32_t* entries, uint32_t* counts, const uint32_t* starts, digits
         if (point < d.points) {
             int32_t digit = stream.next(d.bits);
             if (digit != 0) {
-                key = bucket_of(d, window, digit);
+                uint32_t bucket = bucket_of(d, window, digit);
+                key = d.first_bucket <= bucket && bucket < d.end_bucket ? bucket : NO_KEY;
                 sign = digit < 0 ? 0x80000000 : 0;
             }
         }
+        if (!__any_sync(0xffffffff, key != NO_KEY))
+            continue;
         same_key_t same(key);
         uint32_t position = 0;
         if (same.rank == 0 && key != NO_KEY)
             position = starts[key] + atomicSub(&counts[key], same.count) - same.count;
         position = __shfl_sync(0xffffffff, position, same.leader);
-        if (key != NO_KEY)
-            entries[position + same.rank] = ((d.first_window + window) * d.stride + point) | sign;
+        if (key != NO_KEY) {
+            position += same.rank;
+            const uint32_t mark = d.first_mark != 0 && position == starts[key] ? d.first_mark : 0;
+            entries[position] = ((d.first_window + window) * d.stride + point) | mark | sign;
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use interlock_core_api::{
 
 use crate::fault::Fault;
 use crate::gpu::Gpu;
-use crate::key::{Key, Registry, shape_of, validate};
+use crate::key::{Key, Registry, Room, shape_of, validate};
 use crate::notices::Notices;
 use crate::plan::Shape;
 use crate::task::Task;
@@ -36,9 +36,13 @@ impl Core {
     /// The sizes of a key: one answer for all devices. The largest has the most runs, and so the largest workspace;
     /// the smallest must hold the key.
     fn shape(&self, key: &KeyView<'_>) -> Result<Shape, Fault> {
-        let multiprocessors = self.gpus.iter().map(|gpu| gpu.multiprocessors).max().unwrap_or(0);
-        let key_memory = self.gpus.iter().map(|gpu| gpu.keys_capacity).min().unwrap_or(0);
-        shape_of(key, self.residency, key_memory, multiprocessors)
+        let least = |bytes: fn(&Gpu) -> u64| self.gpus.iter().map(|gpu| bytes(gpu)).min().unwrap_or(0);
+        let room = Room {
+            keys: least(|gpu| gpu.keys_capacity),
+            tasks: least(Gpu::capacity),
+            multiprocessors: self.gpus.iter().map(|gpu| gpu.multiprocessors).max().unwrap_or(0),
+        };
+        shape_of(key, self.residency, room)
     }
 }
 

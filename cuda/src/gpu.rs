@@ -83,7 +83,9 @@ pub struct MsmKernels {
     pub accumulate: Kernel,
     /// Adds up parts.
     pub merge: Kernel,
-    /// Weighs buckets.
+    /// Adds up runs of buckets.
+    pub weigh_runs: Kernel,
+    /// Weighs runs.
     pub weigh: Kernel,
     /// Adds up windows.
     pub sum: Kernel,
@@ -94,6 +96,7 @@ impl MsmKernels {
         Ok(Self {
             accumulate: Kernel::of(module, "accumulate")?,
             merge: Kernel::of(module, "merge")?,
+            weigh_runs: Kernel::of(module, "weigh_runs")?,
             weigh: Kernel::of(module, "weigh")?,
             sum: Kernel::of(module, "sum")?,
         })
@@ -128,12 +131,15 @@ kernels! {
         subtract quotient_coefficients to_canonical;
     multiples: multiples;
     sort: count_digits place_digits sum_blocks sum_totals add_totals;
+    batched: accumulate_batched;
+    g1: merge_affine;
 }
 
 struct Modules {
     quotient: Module,
     multiples: Module,
     sort: Module,
+    batched: Module,
     g1: Module,
     g2: Module,
 }
@@ -144,6 +150,7 @@ impl Modules {
             quotient: fatbin!("quotient")?,
             multiples: fatbin!("multiples")?,
             sort: fatbin!("sort")?,
+            batched: fatbin!("batched")?,
             g1: fatbin!("g1")?,
             g2: fatbin!("g2")?,
         })

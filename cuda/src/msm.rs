@@ -13,7 +13,10 @@ use crate::feed::Feed;
 use crate::gpu::{Gpu, MsmKernels};
 use crate::key::{Place, Points};
 use crate::launch;
-use crate::plan::{Group, LANES, Layout, Passes, SUM_BLOCK, Work, digit_offset, merge_levels, window_count};
+use crate::plan::{
+    BATCHED_LANES, Group, LANES, Layout, Passes, Runs, SUM_BLOCK, Weighing, Work, digit_offset, merge_levels,
+    window_count,
+};
 
 /// Which scalar belongs to which point.
 #[derive(Clone, Copy, Debug)]
@@ -65,8 +68,17 @@ struct DigitsArgument {
     bits: u32,
     first_window: u32,
     windows: u32,
+    first_mark: u32,
+    first_bucket: u32,
+    end_bucket: u32,
     offset: [u32; 9],
 }
+
+/// Entries that are placed at a time: they stay in the L2 cache until their sectors are full.
+const RANGE_BYTES: u64 = 64 << 20;
+
+/// `FIRST` of `kernels/batched.cu`.
+const FIRST: u32 = 1 << 30;
 
 /// How many points are left for the host, which makes `sum 2^i point_i` of them; none for an empty sum.
 pub type Leftover = usize;
@@ -77,6 +89,7 @@ struct Pass {
     first: u64,
     windows: u64,
     buckets: u32,
+    runs: Runs,
     at: Layout,
 }
 
@@ -108,9 +121,11 @@ impl Msm<'_, '_> {
         }
         // In a single chunk a bucket is written before it is read, or is known to be empty.
         let fresh = self.work.chunk >= self.points.count;
+        // All sums for bits that are not made are infinity.
+        self.clear_results(passes.bits as u64 * all)?;
         for first in (0..all).step_by(passes.windows as usize) {
             let windows = passes.windows.min(all - first);
-            let pass = self.of_windows(passes.bits, first, windows, windows);
+            let pass = self.of_windows(&passes, first, windows, windows);
             if !fresh {
                 self.clear(&pass)?;
             }
@@ -123,24 +138,32 @@ impl Msm<'_, '_> {
     /// All passes fill the same buckets, which are weighed once.
     fn with_multiples(&mut self, passes: &Passes, all: u64) -> Result<Leftover, Fault> {
         // Passes with the most entries have the layout of all.
-        let at = self.work.layout(self.group, passes.bits, 0, passes.windows);
+        let at = self.work.layout(self.group, passes.bits, 0, passes.windows, passes.runs);
         let fresh = passes.windows == all;
+        self.clear_results(passes.bits.into())?;
         for first in (0..all).step_by(passes.windows as usize) {
             let windows = passes.windows.min(all - first);
-            let pass = Pass { at, ..self.of_windows(passes.bits, first, windows, 1) };
+            let pass = Pass { at, ..self.of_windows(passes, first, windows, 1) };
             if !fresh && first == 0 {
                 self.clear(&pass)?;
             }
             self.fill(&pass, fresh)?;
         }
-        self.weigh(&Pass { at, ..self.of_windows(passes.bits, 0, 1, 1) }, 0, 1, fresh)?;
+        self.weigh(&Pass { at, ..self.of_windows(passes, 0, 1, 1) }, 0, 1, fresh)?;
         Ok(passes.bits as usize)
     }
 
     /// A pass over some windows, with buckets for `sets` of them.
-    fn of_windows(&self, bits: u32, first: u64, windows: u64, sets: u64) -> Pass {
-        let at = self.work.layout(self.group, bits, first, windows);
-        Pass { bits, first, windows, buckets: (sets << (bits - 1)) as u32, at }
+    fn of_windows(&self, passes: &Passes, first: u64, windows: u64, sets: u64) -> Pass {
+        let Passes { bits, runs, .. } = *passes;
+        let at = self.work.layout(self.group, bits, first, windows, runs);
+        Pass { bits, first, windows, buckets: (sets << (bits - 1)) as u32, runs, at }
+    }
+
+    fn clear_results(&self, points: u64) -> Result<(), Fault> {
+        let words = points * self.group.point_bytes / 4;
+        // SAFETY: the results have room for a point for each bit of each window; a point of zeros is infinity.
+        unsafe { driver::clear(self.results, words as usize, self.stream) }
     }
 
     fn clear(&self, pass: &Pass) -> Result<(), Fault> {
@@ -191,6 +214,9 @@ impl Msm<'_, '_> {
             bits: pass.bits,
             first_window: pass.first as u32,
             windows: pass.windows as u32,
+            first_mark: if pass.runs.batch > 1 { FIRST } else { 0 },
+            first_bucket: 0,
+            end_bucket: buckets,
             offset: digit_offset(pass.bits),
         };
         match self.order {
@@ -210,16 +236,32 @@ impl Msm<'_, '_> {
             launch!(kernels.sum_blocks, self.stream, grid, starts, totals, counts, buckets)?;
             launch!(kernels.sum_totals, self.stream, (1, 256, 0), totals, blocks)?;
             launch!(kernels.add_totals, self.stream, ends, starts, totals, buckets, blocks)?;
-            launch!(kernels.place_digits, self.stream, points, entries, counts, starts, digits)
         }
+        let entry_bytes = 4 * self.work.most_entries(pass.first, pass.windows);
+        let ranges = entry_bytes.div_ceil(RANGE_BYTES).clamp(1, u64::from(buckets)) as u32;
+        for range in 0..ranges {
+            digits.first_bucket = (u64::from(buckets) * u64::from(range) / u64::from(ranges)) as u32;
+            digits.end_bucket = (u64::from(buckets) * u64::from(range + 1) / u64::from(ranges)) as u32;
+            // SAFETY: as above.
+            unsafe { launch!(kernels.place_digits, self.stream, points, entries, counts, starts, digits)? };
+        }
+        Ok(())
     }
 
     fn add_up(&self, pass: &Pass, chunk: &Chunk, fresh: bool) -> Result<(), Fault> {
-        let (at, buckets, runs, fresh) = (&pass.at, pass.buckets, self.work.runs, u32::from(fresh));
+        if pass.runs.batch > 1 {
+            self.accumulate_batched(pass, chunk)?
+        } else {
+            self.accumulate(pass, chunk, fresh)?
+        }
+        self.merge(pass)
+    }
+
+    fn accumulate(&self, pass: &Pass, chunk: &Chunk, fresh: bool) -> Result<(), Fault> {
+        let (at, buckets, fresh, points) = (&pass.at, pass.buckets, u32::from(fresh), chunk.points);
         let (entries, starts, sums) = (self.at(at.entries), self.at(at.starts), self.at(at.sums));
-        let (mut parts, mut part_buckets) = (self.at(at.parts), self.at(at.part_buckets));
-        let points = chunk.points;
-        let grid = (runs * self.group.lanes / LANES, LANES as u32, 0);
+        let (parts, part_buckets) = (self.at(at.parts), self.at(at.part_buckets));
+        let grid = (pass.runs.threads * self.group.lanes / LANES, LANES as u32, 0);
         // SAFETY: the parameters are those of `accumulate` in `kernels/msm.cuh`; there is one part for each run,
         // and a whole number of blocks of runs.
         unsafe {
@@ -235,17 +277,55 @@ impl Msm<'_, '_> {
                 buckets,
                 points,
                 fresh
-            )?;
+            )
         }
-        for level in merge_levels(self.group, runs).windows(2) {
+    }
+
+    fn accumulate_batched(&self, pass: &Pass, chunk: &Chunk) -> Result<(), Fault> {
+        let (at, buckets, points, batch) = (&pass.at, pass.buckets, chunk.points, pass.runs.batch as u32);
+        let (entries, starts, sums) = (self.at(at.entries), self.at(at.starts), self.at(at.sums));
+        let (parts, part_buckets) = (self.at(at.parts), self.at(at.part_buckets));
+        let (run_sums, products, run_buckets) =
+            (self.at(at.run_sums), self.at(at.run_products), self.at(at.run_buckets));
+        let grid = (pass.runs.threads / BATCHED_LANES, BATCHED_LANES as u32, 0);
+        // SAFETY: the parameters are those of `accumulate_batched` in `kernels/batched.cu`; the layout has room for
+        // as many runs; entries are marked, since `batch` is above 1, and number fewer than 2^30 points.
+        unsafe {
+            launch!(
+                self.gpu.kernels.accumulate_batched,
+                self.stream,
+                grid,
+                sums,
+                parts,
+                part_buckets,
+                entries,
+                starts,
+                buckets,
+                points,
+                run_sums,
+                products,
+                run_buckets,
+                batch
+            )
+        }
+    }
+
+    /// Adds the parts that runs left to their buckets.
+    fn merge(&self, pass: &Pass) -> Result<(), Fault> {
+        let (sums, runs) = (self.at(pass.at.sums), pass.runs);
+        let (mut parts, mut part_buckets) = (self.at(pass.at.parts), self.at(pass.at.part_buckets));
+        let mut part_bytes = runs.part_bytes(self.group);
+        for level in merge_levels(self.group, runs.count()).windows(2) {
             let (count, next) = (level[0] as u32, level[1]);
-            let next_parts = parts + level[0] * self.group.point_bytes;
+            let next_parts = parts + level[0] * part_bytes;
             let next_buckets = part_buckets + 4 * level[0];
             let grid = (next, LANES as u32, self.shared_bytes());
-            // SAFETY: the parameters are those of `merge`; `Layout` has room for the parts of all levels.
+            let affine = part_bytes == self.group.affine_bytes;
+            let merge = if affine { &self.gpu.kernels.merge_affine } else { &self.kernels.merge };
+            // SAFETY: the parameters are those of `merge` in `kernels/msm.cuh`; `Layout` has room for the parts of all levels.
             unsafe {
                 launch!(
-                    self.kernels.merge,
+                    merge,
                     self.stream,
                     grid,
                     sums,
@@ -256,7 +336,7 @@ impl Msm<'_, '_> {
                     count
                 )?;
             }
-            (parts, part_buckets) = (next_parts, next_buckets);
+            (parts, part_buckets, part_bytes) = (next_parts, next_buckets, self.group.point_bytes);
         }
         Ok(())
     }
@@ -266,26 +346,42 @@ impl Msm<'_, '_> {
         (self.group.block_points() * self.group.point_bytes) as u32
     }
 
-    /// The sums of the buckets of `sets` windows from `first` on, for each bit of their weights, to the results.
+    /// The sums of the buckets of `sets` windows from `first` on, for bits of their weights, to the results.
     fn weigh(&self, pass: &Pass, first: u64, sets: u64, fresh: bool) -> Result<(), Fault> {
-        let (bits, at) = (pass.bits, &pass.at);
-        let (sums, weighed) = (self.at(at.sums), self.at(at.parts));
+        let (at, size) = (&pass.at, self.group.point_bytes);
+        let sums = self.at(at.sums);
         // Where the buckets of the last chunk start says nothing of the others.
         let starts = if fresh { self.at(at.starts) } else { 0 };
-        let slices = self.group.slices(bits);
-        let results = self.results + first * u64::from(bits) * self.group.point_bytes;
-        let blocks = sets * u64::from(bits);
-        let out = if slices == 1 { results } else { weighed };
-        let (grid, count) = ((blocks * slices, LANES as u32, self.shared_bytes()), slices as u32);
-        // SAFETY: the parameters are those of `weigh` and `sum` in `kernels/msm.cuh`; the parts are merged, so that
-        // their place is free; the results have room for all bits of all windows.
+        let weighing = Weighing::new(self.group, pass.bits, sets);
+        let Weighing { log_run, log_runs, slices, .. } = weighing;
+        let (runs, slices) = (weighing.runs(), slices as u32);
+        let plain = self.at(at.parts);
+        let weighed = plain + runs * size;
+        let sliced = weighed + runs * size;
+        let results = self.results + first * u64::from(pass.bits) * size;
+        let blocks = sets * weighing.results();
+        let grid = ((runs * self.group.lanes).div_ceil(LANES), LANES as u32, 0);
+        let count = runs as u32;
+        // SAFETY: the parameters are those of these kernels in `kernels/msm.cuh`; the parts are merged, so that
+        // their place is free, and has room for two points a run and those of the slices; the results have room for all bits
+        // of all windows.
         unsafe {
-            launch!(self.kernels.weigh, self.stream, grid, out, sums, starts, bits, count)?;
-            if slices == 1 {
-                return Ok(());
-            }
+            launch!(
+                self.kernels.weigh_runs,
+                self.stream,
+                grid,
+                plain,
+                weighed,
+                sums,
+                starts,
+                count,
+                log_run
+            )?;
+            let grid = (blocks * u64::from(slices), LANES as u32, self.shared_bytes());
+            launch!(self.kernels.weigh, self.stream, grid, sliced, plain, weighed, log_runs, slices)?;
             let grid = (blocks, LANES as u32, self.shared_bytes());
-            launch!(self.kernels.sum, self.stream, grid, results, weighed, count)
+            let bits = pass.bits;
+            launch!(self.kernels.sum, self.stream, grid, results, sliced, slices, bits, log_run, log_runs)
         }
     }
 }

@@ -7,7 +7,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use blstrs::Bls12;
+use blstrs::{Bls12, G1Affine};
+use group::prime::PrimeCurveAffine;
 use interlock_core_api::{OpenOptions, Residency, UsageRecord};
 use interlock_engine::core::cpu::CpuCore;
 use interlock_engine::core::loaded::{LoadCoreFault, LoadedCore};
@@ -65,6 +66,7 @@ fn options(residency: Residency) -> OpenOptions {
     // Every coefficient of a dense circuit is another one: their table is on the card wherever the key is.
     let (vram_limit, key_memory) = match most_log_size() {
         size if size <= LOG_SIZE => (LIMIT, 0),
+        // With room for multiples of the points of 2^20.
         size if size <= 22 => (6 * LIMIT, 2 * LIMIT),
         _ => (16 * LIMIT, 6 * LIMIT),
     };
@@ -97,19 +99,23 @@ fn key(instance: &Instance, basis: HBasis) -> Arc<ProvingKey> {
 }
 
 fn check_basis(cores: &[LoadedCore], instance: &Instance, basis: HBasis) {
-    let key = key(instance, basis);
+    check_key(cores, instance, &key(instance, basis));
+}
+
+fn check_key(cores: &[LoadedCore], instance: &Instance, key: &Arc<ProvingKey>) {
     let witness = Arc::new(instance.witness.clone());
     let blinding = Blinding::random(rng(2));
     let cpu = CpuCore::new(LIMIT, None).unwrap();
     let expected = bytes(&run(cpu.task(0, key.clone(), witness.clone(), blinding).unwrap(), true));
     for (index, cuda) in cores.iter().enumerate() {
-        let plan = cuda.plan(&key);
+        let plan = cuda.plan(key);
         for staged in [true, false] {
             let task = cuda.task(0, key.clone(), witness.clone(), blinding).unwrap();
             assert_eq!(
                 bytes(&run(task, staged)),
                 expected,
-                "core {index}, {basis:?}, domain {}",
+                "core {index}, {:?}, domain {}",
+                key.srs.h_basis,
                 instance.circuit.domain_size()
             );
         }
@@ -161,6 +167,31 @@ fn rows_of_one_and_of_thousands_of_terms() {
     let Some(cores) = both() else { return };
     for constraints in [10, 700, 3_000] {
         check(&cores, &common::long_rows(constraints, &mut rng(16)));
+    }
+}
+
+/// Points that are equal, opposite or infinite are added in other ways than all others. An SRS of a sound setup has
+/// none, so that these proofs are wrong, but on both cores alike.
+#[test]
+fn points_that_meet_in_a_bucket() {
+    // With room for multiples of the points of 2^20, whose sum shares inversions.
+    let options = OpenOptions { vram_limit: 2 * LIMIT, key_memory: 3 * LIMIT / 2, ..OpenOptions::default() };
+    let Some(core) = cuda_core(&options) else { return };
+    let cores = [core];
+    for log_size in [8, 12, 20] {
+        let instance = common::dense((1 << log_size) - 3, &mut rng(28));
+        let mut key = Arc::into_inner(key(&instance, HBasis::Monomial)).unwrap();
+        let h = &mut key.srs.h;
+        for first in (0..h.len() - 16).step_by(16) {
+            let point = h[first];
+            h[first + 1..first + 6].fill(point);
+            h[first + 6..first + 10].fill(-point);
+            h[first + 10..first + 13].fill(G1Affine::identity());
+        }
+        let half = h.len() / 2;
+        let point = h[half];
+        h[half..half + half / 2].fill(point);
+        check_key(&cores, &instance, &Arc::new(key));
     }
 }
 

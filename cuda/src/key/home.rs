@@ -10,16 +10,22 @@ use crate::plan::{G1, Home, Shape, Work};
 /// The largest domain.
 const MOST_LOG_DOMAIN: u32 = 27;
 
-/// The sizes of a key on devices of at most `multiprocessors` with `key_memory` bytes for keys each.
+/// What devices have for a key: one answer for all of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Bytes for keys.
+    pub keys: u64,
+    /// Bytes for tasks.
+    pub tasks: u64,
+    /// Multiprocessors.
+    pub multiprocessors: u64,
+}
+
+/// The sizes of a key on devices with so much room each.
 ///
 /// # Errors
 /// They contradict each other or are more than the kernels can number.
-pub fn shape_of(
-    view: &KeyView<'_>,
-    residency: Residency,
-    key_memory: u64,
-    multiprocessors: u64,
-) -> Result<Shape, Fault> {
+pub fn shape_of(view: &KeyView<'_>, residency: Residency, room: Room) -> Result<Shape, Fault> {
     let points = [view.h_points.len(), view.l_points.len(), view.a_points.len(), view.b_g1_points.len()];
     if view.log_domain > MOST_LOG_DOMAIN {
         return Err(Fault::Input(format!(
@@ -40,25 +46,32 @@ pub fn shape_of(
         h_points: view.h_points.len() as u64,
         g1_points: longest,
         g2_points: view.b_g2_points.len() as u64,
-        multiprocessors,
+        multiprocessors: room.multiprocessors,
         home: Home::Device { multiples: None },
     };
-    shape.home = home_of(view, residency, key_memory, &shape)?;
+    shape.home = home_of(view, residency, room, &shape)?;
     Ok(shape)
 }
 
 /// Multiples of points may take this part of the memory for keys, with the rest of the key: others want room too.
 const MULTIPLES_SHARE: u64 = 4;
 
-fn home_of(view: &KeyView<'_>, residency: Residency, key_memory: u64, shape: &Shape) -> Result<Home, Fault> {
+/// And tasks that use them, which take more than others, this part of the memory for tasks: the next one has to fit beside.
+const TASK_SHARE: u64 = 2;
+
+fn home_of(view: &KeyView<'_>, residency: Residency, room: Room, shape: &Shape) -> Result<Home, Fault> {
+    let key_memory = room.keys;
     // Found once: it takes a look at every row.
     let long: Vec<_> = matrices(view).map(long_rows).collect();
     if residency != Residency::STREAMED {
         let h = Work::new(G1, shape.h_points, shape.h_points, u64::MAX, shape.multiprocessors);
-        let multiples = h.best_multiples(G1, shape.workspace_bytes());
-        let most = device_bytes(view, &long, Home::Device { multiples });
-        if most <= key_memory / MULTIPLES_SHARE {
-            return Ok(Home::Device { multiples });
+        let multiples = h.best_multiples(G1);
+        let home = Home::Device { multiples };
+        let task = Shape { home, ..*shape };
+        if device_bytes(view, &long, home) <= key_memory / MULTIPLES_SHARE
+            && task.staged_bytes() + task.compute_bytes() <= room.tasks / TASK_SHARE
+        {
+            return Ok(home);
         }
         let bytes = device_bytes(view, &long, Home::Device { multiples: None });
         if bytes <= key_memory {

@@ -16,7 +16,7 @@ use cust::sys::CUdeviceptr;
 use interlock_core_api::{BasisCode, CsrView, KeyView};
 
 use self::constants::Constants;
-pub use self::home::shape_of;
+pub use self::home::{Room, shape_of};
 use self::host::Pinned;
 pub use self::host::{HostVector, Registry};
 use self::placement::Placement;

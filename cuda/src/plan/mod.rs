@@ -10,7 +10,8 @@
 //! | `a` | 32 n | a, then a b, then the quotient's scalars | scalars of `h`; workspace once `h` is done |
 //! | workspace | see below | b, then c | sorted entries and buckets |
 //!
-//! **Resident keys**: no ring, and a workspace of 32 n, more for small circuits.
+//! **Resident keys**: no ring, and a workspace of 32 n, more for small circuits, and more with multiples of the `h` points:
+//! all their windows are then sorted at once.
 //!
 //! **Streamed keys**: the half of b that is left over when the other one has taken the place of half of the witness,
 //! which comes back from host memory when it is needed again: 16 n when there are n variables. At n = 2^27 that is
@@ -21,8 +22,8 @@ mod sums;
 
 pub use ntt::{NttPass, ntt_passes};
 pub use sums::{
-    G1, G2, Group, LANES, Layout, MOST_RESULTS, Passes, SUM_BLOCK, Work, digit_offset, merge_levels,
-    window_count,
+    BATCHED_LANES, G1, G2, Group, LANES, Layout, MOST_RESULTS, Passes, Runs, SUM_BLOCK, Weighing, Work,
+    digit_offset, merge_levels, window_count,
 };
 
 use crate::arena::{ALIGNMENT, aligned};
@@ -145,7 +146,14 @@ impl Shape {
         // `a` is workspace too by the time of the other sums.
         let others =
             least(G1, self.g1_points).max(least(G2, self.g2_points)).saturating_sub(self.vector_bytes());
-        b.max(least(G1, self.h_points)).max(others)
+        b.max(least(G1, self.h_points)).max(others).max(self.multiples_workspace())
+    }
+
+    /// What the sum over h takes where there are multiples of its points: a table that large leaves room for it.
+    fn multiples_workspace(&self) -> u64 {
+        let Home::Device { multiples: Some(bits) } = self.home else { return 0 };
+        let work = Work::new(G1, self.h_points, self.h_points, u64::MAX, self.multiprocessors);
+        work.with_multiples(Some(bits)).multiples_workspace(G1)
     }
 
     /// Bytes of the block of Compute.
