@@ -141,9 +141,10 @@ fn a_policy_that_is_refused_on_trial_is_rolled_back_and_every_proof_comes() {
 }
 
 #[test]
-fn restore_brings_the_last_good_policy_back_after_a_quarantine() {
+fn restore_brings_the_last_good_policy_back_after_a_quarantine_that_left_a_dump() {
     // Its first verdict is good, which is all of its trial.
-    let bench = bench("trial_decisions: 1, limits: (refusals: 3),", "(verdict: \"stingy\")");
+    let settings = "trial_decisions: 1, limits: (refusals: 3), dumps: \"dumps\",";
+    let bench = bench(settings, "(verdict: \"stingy\")");
     let mut engine = Running::listening(&bench, "run", MANY, &[]);
     let output = bench.run(&["policy", "use", "faulty", "--wait", "0"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -153,7 +154,20 @@ fn restore_brings_the_last_good_policy_back_after_a_quarantine() {
     let output = bench.run(&["policy", "restore", "--wait", "0", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(json(&output)["switch"]["policy"], "two-lock");
-    assert_eq!(engine.stop()["devices"][0]["policy"], "two-lock");
+    let report = engine.stop();
+    let device = &report["devices"][0];
+    assert_eq!(device["policy"], "two-lock");
+    let dump = device["quarantine"]["dump"].as_str().expect("it was written");
+    let folder = fs::canonicalize(bench.path("dumps")).expect("it was made");
+    assert_eq!(fs::canonicalize(dump).expect("it is there").parent(), Some(folder.as_path()));
+    let log = fs::read_to_string(bench.path("run.err")).expect("text");
+    assert!(log.contains(dump), "the log names it: {log}");
+    let dump: Value = serde_json::from_slice(&fs::read(dump).expect("it can be read")).expect("it is JSON");
+    assert_eq!(
+        (&dump["policy"]["policy"], &dump["quarantine"]["code"]),
+        (&"faulty".into(), &"refusals".into())
+    );
+    assert!(!bench.path("state").exists(), "the usual folder is not touched");
 }
 
 #[test]
