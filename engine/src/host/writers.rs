@@ -9,7 +9,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 
 use super::FileError;
 use super::walk::{FileId, Step, StepKind, Way, Writers};
@@ -39,17 +39,19 @@ impl<'a> Trusted<'a> {
     }
 }
 
+const NO_PROGRAM: Program = Program { owners: Vec::new(), folders: Vec::new(), warned: Once::new() };
+
 /// Who could have replaced the program that runs.
-#[derive(Default)]
 struct Program {
     owners: Vec<u32>,
     folders: Vec<FileId>,
+    warned: Once,
 }
 
 impl Program {
     fn running() -> &'static Program {
         static RUNNING: OnceLock<Program> = OnceLock::new();
-        RUNNING.get_or_init(|| Self::of(&std::env::current_exe().unwrap_or_default()).unwrap_or_default())
+        RUNNING.get_or_init(|| Self::of(&std::env::current_exe().unwrap_or_default()).unwrap_or(NO_PROGRAM))
     }
 
     /// `None` if the program is not there any more.
@@ -58,7 +60,19 @@ impl Program {
         let own = Writers::of_file(&way.open().ok()??).ok()?;
         let folders: Vec<&Step> = way.steps.iter().filter(|step| step.kind == StepKind::Folder).collect();
         let owners = folders.iter().map(|step| step.writers.owner).chain([own.owner]).collect();
-        Some(Program { owners, folders: folders.iter().map(|step| step.id).collect() })
+        Some(Program { owners, folders: folders.iter().map(|step| step.id).collect(), warned: Once::new() })
+    }
+
+    /// Everybody is more than anyone means. Said once.
+    fn warn_of_everybody(&self, folder: &Path, mode: u32) {
+        self.warned.call_once(|| {
+            tracing::warn!(
+                folder = %folder.display(),
+                mode = format!("{mode:04o}"),
+                "everybody may replace what lies in a folder above this program: the program itself, and each library there; \
+                 run `chmod o-w` on it"
+            );
+        });
     }
 }
 
@@ -89,10 +103,15 @@ pub(super) fn check_way(way: &Way, trusted: &Trusted<'_>) -> Result<(), FileErro
         let others = mode & OTHERS_WRITE != 0;
         let open = others || group_writes(&step.writers);
         in_open_folder = open;
-        // Whoever may replace the program needs no library; but `everybody` is more than anyone means.
-        let programs = !others && trusted.program.folders.contains(&step.id);
-        if open && mode & STICKY == 0 && !programs {
+        if !open || mode & STICKY != 0 {
+            continue;
+        }
+        // Whoever may replace the program needs no library.
+        if !trusted.program.folders.contains(&step.id) {
             return Err(FileError::FolderWritableByOthers { folder: step.path.clone(), mode });
+        }
+        if others {
+            trusted.program.warn_of_everybody(&step.path, mode);
         }
     }
     Ok(())
@@ -150,7 +169,7 @@ mod tests {
     const OTHER: u32 = 4_242;
 
     fn trusted(named: &[u32]) -> Trusted<'_> {
-        static NONE: Program = Program { owners: Vec::new(), folders: Vec::new() };
+        static NONE: Program = NO_PROGRAM;
         Trusted { user: USER, named, program: &NONE }
     }
 
@@ -257,9 +276,11 @@ mod tests {
         let by_owner = Trusted { user: USER, named: &[], program: Box::leak(Box::new(program)) };
         assert!(check_file(&writers(OTHER, 0o755), &by_owner).is_ok());
         assert!(check_file(&writers(OTHER + 1, 0o755), &by_owner).is_err());
-        // The steps of `check` have the root's identity, which is on the program's way: its group may write.
-        assert!(check(&[("/", StepKind::Folder, 0, 0o775)], &by_owner).is_ok());
-        assert!(check(&[("/", StepKind::Folder, 0, 0o777)], &by_owner).is_err());
+        // The steps of `check` have the root's identity, which is on the program's way.
+        for mode in [0o775, 0o777] {
+            assert!(check(&[("/", StepKind::Folder, 0, mode)], &by_owner).is_ok());
+            assert!(check(&[("/", StepKind::Folder, 0, mode)], &trusted(&[])).is_err());
+        }
         assert!(Program::of(Path::new("/no/such/program (deleted)")).is_none());
     }
 
