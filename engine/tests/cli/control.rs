@@ -142,8 +142,8 @@ fn a_policy_that_is_refused_on_trial_is_rolled_back_and_every_proof_comes() {
 
 #[test]
 fn restore_brings_the_last_good_policy_back_after_a_quarantine_that_left_a_dump() {
-    // Its first verdict is good, which is all of its trial.
-    let settings = "trial_decisions: 1, limits: (refusals: 3), dumps: \"dumps\",";
+    // On trial it would be gone with its first bad verdict.
+    let settings = "trial_decisions: 0, limits: (refusals: 3), dumps: \"dumps\",";
     let bench = bench(settings, "(verdict: \"stingy\")");
     let mut engine = Running::listening(&bench, "run", MANY, &[]);
     let output = bench.run(&["policy", "use", "faulty", "--wait", "0"]);
