@@ -44,7 +44,7 @@ fn only((found, silent): (Vec<Found>, Vec<ClientError>)) -> Result<PathBuf, CliE
         [one] => Ok(one.socket.clone()),
         [] => match silent.into_iter().next() {
             Some(error) => Err(error.into()),
-            None => Err(CliError::new(Exit::Engine, "no engine of this user is running").with_help(
+            None => Err(CliError::new(Exit::Engine, "no engine of this user is running with its control socket in the usual folder").with_help(
                 "`interlock prove` is one while it runs. One with its control socket elsewhere is named by --socket PATH.",
             )),
         },
@@ -71,7 +71,7 @@ pub fn run(json: bool) -> Result<Exit, CliError> {
     if json {
         print::json(&found.iter().map(|found| &found.about).collect::<Vec<_>>())?;
     } else if found.is_empty() {
-        print::text("no engine of this user is running\n")?;
+        print::text("no engine of this user is running with its control socket in the usual folder\n")?;
     } else {
         found.iter().try_for_each(|found| print::line(line(&found.about)))?;
     }

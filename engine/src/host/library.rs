@@ -10,7 +10,7 @@ use interlock_policy_api::abi::PolicyModuleRef;
 
 use libloading::os::unix::Library;
 
-use super::isolation::{Image, IsolatedPolicy, Isolation, ProcessSettings};
+use super::isolation::{Image, IsolatedPolicy, Isolation, ProcessSettings, printable};
 use super::load::Facts;
 use super::{
     Config, FALLBACK, LoadError, LoadFault, LoadedPolicy, ManifestError, OptionsText, Sha256, Verified,
@@ -162,7 +162,7 @@ impl PolicyLibrary {
                 Ok(unsafe { LoadedPolicy::here(instance, module.table(), self) })
             }
             RResult::ROk(_) => Err(LoadFault::Create { reason: "it made a null instance".to_owned() }),
-            RResult::RErr(reason) => Err(LoadFault::Create { reason: reason.into_string() }),
+            RResult::RErr(reason) => Err(LoadFault::Create { reason: printable(&reason) }),
         }
     }
 

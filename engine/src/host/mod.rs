@@ -59,6 +59,7 @@ pub use elf::ElfError;
 pub use file::{FileError, MAX_LIBRARY_BYTES};
 pub use find::{CONFIG_FILE, find_config, library_places};
 pub use inspect::{Inspection, SignatureStatus, inspect};
+pub(crate) use isolation::printable;
 pub use isolation::{Isolation, ProcessSettings};
 pub use library::{Origin, PolicyLibrary};
 pub use list::{PolicyEntry, PolicyStatus, list};

@@ -39,8 +39,6 @@ impl<'a> Trusted<'a> {
     }
 }
 
-const NO_PROGRAM: Program = Program { owners: Vec::new(), folders: Vec::new(), warned: Once::new() };
-
 /// Who could have replaced the program that runs.
 struct Program {
     owners: Vec<u32>,
@@ -49,9 +47,13 @@ struct Program {
 }
 
 impl Program {
+    const fn none() -> Program {
+        Program { owners: Vec::new(), folders: Vec::new(), warned: Once::new() }
+    }
+
     fn running() -> &'static Program {
         static RUNNING: OnceLock<Program> = OnceLock::new();
-        RUNNING.get_or_init(|| Self::of(&std::env::current_exe().unwrap_or_default()).unwrap_or(NO_PROGRAM))
+        RUNNING.get_or_init(|| Self::of(&std::env::current_exe().unwrap_or_default()).unwrap_or(Self::none()))
     }
 
     /// `None` if the program is not there any more.
@@ -169,7 +171,7 @@ mod tests {
     const OTHER: u32 = 4_242;
 
     fn trusted(named: &[u32]) -> Trusted<'_> {
-        static NONE: Program = NO_PROGRAM;
+        static NONE: Program = Program::none();
         Trusted { user: USER, named, program: &NONE }
     }
 

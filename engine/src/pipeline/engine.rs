@@ -1,5 +1,6 @@
 //! The engine: takes jobs, makes witnesses, drives tasks through the gates, hands out proofs.
 
+use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,12 +20,14 @@ use super::timeline::{NoRecorder, Recorder};
 use super::worker::panic_message;
 use super::{synthesis, worker};
 use crate::core::{Core, CoreError, Plan, ProvingKey};
-use crate::host::{LoadError, PolicyLibrary};
+use crate::host::{LoadError, LoadedPolicy, PolicyLibrary};
 use crate::interlock::{Counters, Limits, Snapshot};
 use crate::proof::{Verifier, VerifyError};
 
 /// How long an engine that stops waits for dumps.
 const LONGEST_WAIT_FOR_DUMPS: Duration = Duration::from_secs(5);
+/// And for policies that left their seats to end themselves.
+const LONGEST_WAIT_FOR_DROPS: Duration = Duration::from_secs(2);
 
 /// How an engine is put together. Make one with [`Engine::builder`].
 pub struct EngineBuilder {
@@ -480,13 +483,30 @@ fn spare(seat: &Seat) -> Option<Spare> {
 
 /// Carries out on all devices what happened on one, and drops instances that nobody asks any more.
 fn supervise(shared: &Shared) {
+    // Every thread that drops instances has a sender, and nobody sends.
+    let (dropping, dropped) = mpsc::channel::<Infallible>();
     while let Some(task) = shared.board.next_task() {
         let seats = shared.main().iter().map(|device| &device.seat);
         match task {
             Task::RollBack(number) => seats.for_each(|seat| seat.roll_back(number)),
             Task::EndTrial(number) => seats.for_each(|seat| seat.end_trial(number)),
-            Task::Drop(policies) => drop(policies),
+            Task::Drop(policies) => retire(policies, dropping.clone()),
         }
+    }
+    drop(dropping);
+    if let Err(mpsc::RecvTimeoutError::Timeout) = dropped.recv_timeout(LONGEST_WAIT_FOR_DROPS) {
+        tracing::warn!("a policy that left its seat is still busy with its own end: it is not waited for");
+    }
+}
+
+/// Drops instances in a thread of their own: each runs its code once more, which may never return.
+fn retire(policies: Vec<LoadedPolicy>, dropping: mpsc::Sender<Infallible>) {
+    let body = move || {
+        let _dropping = dropping;
+        drop(policies);
+    };
+    if let Err(error) = std::thread::Builder::new().name("policy-drop".to_owned()).spawn(body) {
+        tracing::warn!(%error, "no thread could be made to drop a policy in: it was dropped where switches are made");
     }
 }
 

@@ -40,6 +40,12 @@ impl Journal {
 
     fn push(&mut self, at_ns: u64, what: What) {
         let Self(entries) = self;
+        // Of a row of ticks the first and the latest are enough: a policy that wants to be asked again and again would
+        // fill the journal with them.
+        let tick = What::In(Event::Tick);
+        if what == tick && entries.iter().rev().take(2).filter(|entry| entry.what == tick).count() == 2 {
+            entries.pop_back();
+        }
         if entries.len() == LENGTH {
             entries.pop_front();
         }
@@ -63,10 +69,21 @@ mod tests {
     fn the_latest_entries_are_kept_in_their_order() {
         let mut journal = Journal::default();
         for at_ns in 0..LENGTH as u64 + 10 {
-            journal.went_in(at_ns, Event::Tick);
+            journal.went_in(at_ns, Event::Drain);
         }
         let times: Vec<u64> = journal.entries().iter().map(|entry| entry.at_ns).collect();
         assert_eq!(times, (10..LENGTH as u64 + 10).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn of_a_row_of_ticks_the_first_and_the_latest_are_kept() {
+        let mut journal = Journal::default();
+        journal.went_in(1, Event::Drain);
+        (2..1_000).for_each(|at_ns| journal.went_in(at_ns, Event::Tick));
+        journal.went_in(1_000, Event::Drain);
+        (1_001..1_003).for_each(|at_ns| journal.went_in(at_ns, Event::Tick));
+        let times: Vec<u64> = journal.entries().iter().map(|entry| entry.at_ns).collect();
+        assert_eq!(times, [1, 2, 999, 1_000, 1_001, 1_002]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use interlock_policy_api::Stage;
 
 use crate::cli::{CliError, Exit, config, print};
-use crate::host::{self, Inspection, SignatureStatus};
+use crate::host::{self, Inspection, SignatureStatus, printable};
 
 pub fn run(explicit_config: Option<&Path>, file: &Path, json: bool) -> Result<Exit, CliError> {
     let inspection = host::inspect(file, &config::load(explicit_config)?)?;
@@ -40,7 +40,8 @@ fn inspection_text(inspection: &Inspection) -> String {
         let (name, kind, default, doc) = (&option.name, &option.kind, &option.default, &option.doc);
         lines.push(format!("option       {name}: {kind} = {default}  {doc}"));
     }
-    lines.join("\n") + "\n"
+    // What a library says of itself must not paint the terminal, nor make lines of its own.
+    lines.iter().map(|line| printable(line) + "\n").collect()
 }
 
 fn signature_text(signature: &SignatureStatus) -> String {

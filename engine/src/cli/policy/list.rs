@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::cli::{CliError, Exit, config, print};
-use crate::host::{self, PolicyEntry, PolicyStatus};
+use crate::host::{self, PolicyEntry, PolicyStatus, printable};
 
 pub fn run(explicit_config: Option<&Path>, json: bool) -> Result<Exit, CliError> {
     let config = config::load(explicit_config)?;
@@ -24,15 +24,19 @@ fn list_text(file: Option<&Path>, entries: &[PolicyEntry]) -> String {
         text += &match &entry.status {
             PolicyStatus::Ready { file, manifest, pinned, signed, .. } => {
                 let place = file.as_ref().map_or("linked".into(), |file| file.display().to_string());
-                let (name, version, description) = (&entry.name, &manifest.version, &manifest.description);
+                let name = &entry.name;
+                let [version, description] =
+                    [&manifest.version, &manifest.description].map(|said| printable(said));
                 let isolation = entry.isolation;
                 let pinned = if *pinned { "; pinned" } else { "" };
                 let signed = signed.as_ref().map_or(String::new(), |signed| {
-                    format!("    signed by the key {}: {}\n", signed.key, signed.comment)
+                    format!("    signed by the key {}: {}\n", signed.key, printable(&signed.comment))
                 });
                 format!("{mark} {name} {version} ({place}; {isolation}{pinned})\n    {description}\n{signed}")
             }
-            PolicyStatus::Refused { error } => format!("{mark} {} REFUSED: {error}\n", entry.name),
+            PolicyStatus::Refused { error } => {
+                format!("{mark} {} REFUSED: {}\n", entry.name, printable(error))
+            }
         };
     }
     text + "(* the default)\n"

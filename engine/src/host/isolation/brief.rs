@@ -99,8 +99,8 @@ impl From<StartFault> for LoadFault {
 /// The most characters of a text from a policy's process that are shown.
 const MAX_SHOWN: usize = 1_024;
 
-/// A text from a policy's process, fit for a terminal: of bounded length and without control characters.
-pub(super) fn printable(text: &str) -> String {
+/// A text from a policy, fit for a terminal: of bounded length and without control characters.
+pub(crate) fn printable(text: &str) -> String {
     let shown = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
     text.chars().take(MAX_SHOWN).map(shown).collect()
 }

@@ -42,7 +42,7 @@ pub(super) struct Seating {
     /// The change that is measured.
     meter: Option<Meter>,
     /// Verdicts before the policy was seated.
-    verdicts_before: u64,
+    verdicts_before: Verdicts,
     /// What was refused of a policy on trial.
     refused: Option<String>,
 }
@@ -72,7 +72,7 @@ impl Seating {
             seated_by: None,
             seatings: 0,
             meter: None,
-            verdicts_before: 0,
+            verdicts_before: Verdicts::default(),
             refused: None,
         }
     }
@@ -199,7 +199,7 @@ impl Seat {
         seating.seated_by = switch;
         seating.seatings += 1;
         seating.refused = None;
-        seating.verdicts_before = verdicts(state.arbiter.counters());
+        seating.verdicts_before = Verdicts::of(state.arbiter.counters());
         if let Some(mut meter) = seating.meter.take() {
             let now_ns = self.clock.now_ns();
             let times = SwapTimes { drain_ns: now_ns.saturating_sub(meter.began_ns), waited, pause_ns: None };
@@ -241,7 +241,7 @@ impl Seat {
             return self.fail_trial(state, &reason).then_some(Event::Drain);
         }
         let seating = &state.seating;
-        let decisions = verdicts(state.arbiter.counters()).saturating_sub(seating.verdicts_before);
+        let decisions = Verdicts::of(state.arbiter.counters()).since(seating.verdicts_before);
         seating.board.decided(self.device, number, decisions);
         None
     }
@@ -263,10 +263,47 @@ impl Seat {
     }
 }
 
-/// Verdicts that the arbiter has taken, refused ones and failed hooks included.
-fn verdicts(counters: &Counters) -> u64 {
-    counters.grants.iter().sum::<u64>()
-        + counters.skips
-        + counters.waits
-        + counters.refusals.values().sum::<u64>()
+/// Verdicts to wait that count for each one that lets a task go on: nobody passes a trial by waiting.
+const WAITS_FOR_EACH: u64 = 4;
+
+/// What the arbiter has counted of the policy in the seat, and of those before.
+#[derive(Clone, Copy, Debug, Default)]
+struct Verdicts {
+    /// Those that let a task go on.
+    passes: u64,
+    waits: u64,
+    /// Refused ones, and failed hooks.
+    refused: u64,
+}
+
+impl Verdicts {
+    fn of(counters: &Counters) -> Self {
+        Self {
+            passes: counters.grants.iter().sum::<u64>() + counters.skips,
+            waits: counters.waits,
+            refused: counters.refusals.values().sum::<u64>(),
+        }
+    }
+
+    /// Those that count for a trial that began after `before`.
+    fn since(self, before: Self) -> u64 {
+        let passes = self.passes.saturating_sub(before.passes);
+        let waits = self.waits.saturating_sub(before.waits).min(WAITS_FOR_EACH * passes);
+        passes + waits + self.refused.saturating_sub(before.refused)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_passes_a_trial_by_waiting() {
+        let before = Verdicts { passes: 10, waits: 20, refused: 1 };
+        let after = |passes: u64, waits: u64| Verdicts { passes: 10 + passes, waits: 20 + waits, refused: 1 };
+        assert_eq!(after(0, 1_000_000).since(before), 0);
+        assert_eq!(after(2, 1_000_000).since(before), 2 + 2 * WAITS_FOR_EACH);
+        assert_eq!(after(7, 3).since(before), 10);
+        assert_eq!(Verdicts { refused: 4, ..before }.since(before), 3);
+    }
 }
