@@ -10,8 +10,9 @@ use interlock_policy_api::abi::PolicyModuleRef;
 
 use libloading::os::unix::Library;
 
-use super::isolation::{Image, IsolatedPolicy, Isolation, ProcessSettings, printable};
+use super::isolation::{Image, IsolatedPolicy, Isolation, ProcessSettings};
 use super::load::Facts;
+use super::printable;
 use super::{
     Config, FALLBACK, LoadError, LoadFault, LoadedPolicy, ManifestError, OptionsText, Sha256, Verified,
     inspect, manifest, resident,

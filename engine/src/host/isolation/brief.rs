@@ -6,8 +6,9 @@ use std::io::{self, Read, Seek};
 use serde::{Deserialize, Serialize};
 
 use super::region::LONG_WORDS;
-use crate::host::LoadFault;
+
 use crate::host::resident::sealed_copy;
+use crate::host::{LoadFault, printable};
 
 /// The most bytes of a brief: a manifest and options fit many times.
 const MAX_BRIEF_BYTES: u64 = 16 << 20;
@@ -96,15 +97,6 @@ impl From<StartFault> for LoadFault {
     }
 }
 
-/// The most characters of a text from a policy's process that are shown.
-const MAX_SHOWN: usize = 1_024;
-
-/// A text from a policy, fit for a terminal: of bounded length and without control characters.
-pub(crate) fn printable(text: &str) -> String {
-    let shown = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
-    text.chars().take(MAX_SHOWN).map(shown).collect()
-}
-
 /// A report as bytes that fit the area for long data.
 pub(super) fn report_bytes(report: &Result<Started, StartFault>) -> Vec<u8> {
     let bytes = serde_json::to_vec(report).unwrap_or_default();
@@ -147,12 +139,6 @@ mod tests {
             let text = fault.to_string();
             assert_eq!(LoadFault::from(StartFault::from(fault)).to_string(), text);
         }
-    }
-
-    #[test]
-    fn what_a_process_says_cannot_paint_the_terminal() {
-        assert_eq!(printable("a\x1b[2Jb\nc"), "a\u{fffd}[2Jb\u{fffd}c");
-        assert_eq!(printable(&"x".repeat(5_000)).len(), MAX_SHOWN);
     }
 
     #[test]

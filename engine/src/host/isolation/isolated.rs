@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use interlock_policy_api::{DeviceView, Observation, Request, Verdict, View};
 
-use super::brief::{Brief, StartFault, Started, printable};
+use super::brief::{Brief, StartFault, Started};
 use super::host_end::{HostEnd, Reply, Rubbish};
 use super::process::{Handed, PolicyProcess};
 use super::region::MappedRegion;
@@ -15,7 +15,7 @@ use super::wire::{
     CallKind, ReplyStatus, get_bytes, put_bare, put_observation, put_place, put_question, verdict_of,
 };
 use super::{ProcessSettings, serve};
-use crate::host::{LoadFault, OptionsText};
+use crate::host::{LoadFault, OptionsText, printable};
 use crate::interlock::{PolicyEnd, PolicyFault};
 
 /// How long each side waits actively before it sleeps, where there is a processor for either.

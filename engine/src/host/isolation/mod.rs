@@ -32,7 +32,6 @@ mod serve;
 mod spin;
 mod wire;
 
-pub(crate) use brief::printable;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
