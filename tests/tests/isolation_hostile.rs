@@ -2,7 +2,7 @@
 //! seat for the right reason, and nothing of it is left.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use interlock_engine::interlock::{Limits, PolicyEnd, Quarantine};
 use interlock_engine::pipeline::{DeviceReport, Engine, Job, PartitionOutcome};
 use interlock_engine::{proof, srs::setup};
 use interlock_tests::fixtures;
-use interlock_tests::leftovers::{children, descriptors};
+use interlock_tests::leftovers::{Descriptors, children};
 use interlock_tests::libraries::{changed, patch, verified};
 use parking_lot::{Mutex, MutexGuard};
 use rand::rngs::OsRng;
@@ -42,7 +42,7 @@ struct Alone {
     _lock: MutexGuard<'static, ()>,
     /// A policy in the engine's process. Its library's copy stays open, so it is loaded before descriptors are counted.
     trusted: PolicyLibrary,
-    descriptors: usize,
+    descriptors: Descriptors,
 }
 
 impl Alone {
@@ -51,14 +51,14 @@ impl Alone {
         let lock = ONE.lock();
         assert_eq!(children(), Vec::<u32>::new(), "the test before left none");
         let trusted = PolicyLibrary::open(verified("two-lock", "")).expect("it is good");
-        Self { descriptors: descriptors(), trusted, _lock: lock }
+        Self { descriptors: Descriptors::now(), trusted, _lock: lock }
     }
 
     /// No process is left, not even a dead one that nobody waited for, and no descriptor.
     #[track_caller]
     fn assert_nothing_left(&self, what: &str) {
         assert_eq!(children(), Vec::<u32>::new(), "{what}");
-        assert_eq!(descriptors(), self.descriptors, "{what}");
+        assert_eq!(self.descriptors.left_since(), Vec::<PathBuf>::new(), "{what}");
     }
 }
 

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use count::{Counts, Progress};
 use deck::Deck;
-use interlock_tests::leftovers::{children, descriptors};
+use interlock_tests::leftovers::{Descriptors, children};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use round::Kind;
@@ -40,7 +40,7 @@ fn whatever_policies_do_each_proof_that_is_asked_for_comes_once() {
     let mut seeds = ChaCha20Rng::seed_from_u64(seed);
     let progress = Progress::watched(seed);
     let (mut total, start) = (Counts::default(), Instant::now());
-    let open_before = descriptors();
+    let open_before = Descriptors::now();
     for number in 0.. {
         if deck.was_dealt_once() && start.elapsed() >= long {
             break;
@@ -49,7 +49,7 @@ fn whatever_policies_do_each_proof_that_is_asked_for_comes_once() {
         let what = format!("round {number} ({kind:?}) of INTERLOCK_CHAOS_SEED={seed}");
         let counts = round::play(kind, seeds.next_u64(), &statements, &mut deck, &progress, &what);
         assert_eq!(children(), Vec::<u32>::new(), "no process is left, dead or alive: {what}");
-        assert_eq!(descriptors(), open_before, "no file is left open: {what}");
+        assert_eq!(open_before.left_since(), Vec::<std::path::PathBuf>::new(), "no file is left open: {what}");
         total.add(&counts);
     }
     deck.assert_untouched();
