@@ -26,8 +26,9 @@ pub mod control;
 pub mod core;
 pub mod format;
 pub mod host;
-pub mod interlock;
 pub mod pipeline;
 pub mod proof;
 pub mod report;
 pub mod srs;
+
+pub use interlock_arbiter as interlock;

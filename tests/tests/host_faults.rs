@@ -1,7 +1,7 @@
 //! What a policy does wrong is an error of that policy: caught, typed, and nobody else's trouble.
 
-use interlock_engine::host::{LoadFault, LoadedPolicy, OptionsText, PlaceError, PolicyLibrary, Verified};
-use interlock_engine::interlock::{PolicyFault, PolicyPort};
+use interlock_engine::host::{LoadFault, LoadedPolicy, OptionsText, PolicyLibrary, Verified};
+use interlock_engine::interlock::{PlaceError, PolicyFault, PolicyPort};
 use interlock_policy_api::testing::{request, view};
 use interlock_policy_api::{DeviceView, Observation, ObservationKind, Stage, VerdictKind};
 use interlock_tests::libraries::library;

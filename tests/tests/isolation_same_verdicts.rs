@@ -1,8 +1,8 @@
 //! A policy in a process of its own answers as it does in the engine's: the same library, the same questions in the same
 //! order, the same answers.
 
-use interlock_engine::host::{Isolation, LoadedPolicy, PlaceError, PolicyLibrary, ProcessSettings};
-use interlock_engine::interlock::{PolicyFault, PolicyPort};
+use interlock_engine::host::{Isolation, LoadedPolicy, PolicyLibrary, ProcessSettings};
+use interlock_engine::interlock::{PlaceError, PolicyFault, PolicyPort};
 use interlock_policy_api::{
     DeviceView, LockView, Observation, ObservationKind, Request, RequestFlags, Stage, Strided, View,
 };

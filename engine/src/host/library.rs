@@ -17,7 +17,7 @@ use super::{
     Config, FALLBACK, LoadError, LoadFault, LoadedPolicy, ManifestError, OptionsText, Sha256, Verified,
     inspect, manifest, resident,
 };
-use crate::interlock::LockTable;
+use crate::interlock::{LockTable, PolicySource, SeatedPolicy};
 
 /// A policy with its options, ready to make instances: one for each device.
 #[derive(Clone)]
@@ -203,10 +203,37 @@ impl PolicyLibrary {
             && self.facts.options.as_str() == other.facts.options.as_str()
     }
 
+    /// The same policy with other options.
+    ///
+    /// # Errors
+    /// The first option that the policy does not have or that is of another type, or a lock table that cannot be with them.
+    pub fn with_options(&self, options: &OptionsText) -> Result<PolicyLibrary, LoadError> {
+        let facts = Facts::check(self.facts.manifest.clone(), None, options)
+            .map_err(|fault| LoadError { file: self.file().to_owned(), fault })?;
+        Ok(Self { facts: Arc::new(facts), code: self.code.clone(), origin: self.origin.clone() })
+    }
+
     fn file(&self) -> &Path {
         match &self.origin {
             Origin::Linked => Path::new("(linked)"),
             Origin::File { path, .. } => path,
+        }
+    }
+}
+
+impl PolicySource for PolicyLibrary {
+    fn name(&self) -> &str {
+        PolicyLibrary::name(self)
+    }
+
+    fn locks(&self) -> &LockTable {
+        PolicyLibrary::locks(self)
+    }
+
+    fn seat(&self) -> Result<Box<dyn SeatedPolicy>, String> {
+        match self.instantiate() {
+            Ok(policy) => Ok(Box::new(policy)),
+            Err(error) => Err(error.to_string()),
         }
     }
 }

@@ -3,7 +3,7 @@
 use interlock_policy_api::{ABI_MAJOR, ABI_MINOR, Capabilities, ManifestDoc, OptionDoc};
 use serde::Deserialize;
 
-use super::options::KINDS;
+use interlock_settings::KINDS;
 
 /// The most bytes a manifest's section may have. The encoder writes at most 16 KiB.
 pub(super) const MAX_MANIFEST_BYTES: u64 = 64 * 1024;

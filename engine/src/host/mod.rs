@@ -6,7 +6,7 @@
 //! | `find` | finds `plugins.ron` and the libraries it names |
 //! | `walk`, `writers` | the way to a file, and who could have changed it |
 //! | `signature`, `trust` | what a library has to show: pin, signature, folder |
-//! | `file`, `elf`, `manifest`, `options` | one kind of check each, on bytes, nothing of the library running |
+//! | `file`, `elf`, `manifest` | one kind of check each, on bytes, nothing of the library running |
 //! | `load` | all checks in their order: [`Verified`] |
 //! | `inspect`, `list` | what is known without running anything |
 //! | `pin` | writes a pin into `plugins.ron` |
@@ -38,15 +38,12 @@ mod library;
 mod list;
 mod load;
 mod manifest;
-mod options;
 mod pin;
 mod policy;
-mod position;
 mod printable;
 mod resident;
 mod sha256;
 mod signature;
-mod size;
 mod trust;
 mod walk;
 mod writers;
@@ -60,18 +57,18 @@ pub use elf::ElfError;
 pub use file::{FileError, MAX_LIBRARY_BYTES};
 pub use find::{CONFIG_FILE, find_config, library_places};
 pub use inspect::{Inspection, SignatureStatus, inspect};
+pub use interlock_settings::{
+    ByteSize, ByteSizeError, OptionValue, OptionValues, OptionsError, OptionsText, Position,
+};
 pub use isolation::{Isolation, ProcessSettings};
 pub use library::{Origin, PolicyLibrary};
 pub use list::{PolicyEntry, PolicyStatus, list};
 pub use load::{LoadError, LoadFault, Verified};
 pub use manifest::ManifestError;
-pub use options::{OptionValue, OptionValues, OptionsError, OptionsText};
 pub use pin::{Pin, PinError, pins, with_pins, write_pins};
-pub use policy::{LoadedPolicy, PlaceError};
-pub use position::Position;
+pub use policy::LoadedPolicy;
 pub(crate) use printable::printable;
 pub use resident::{ResidentLibrary, resident_libraries, resident_list};
 pub use sha256::{Sha256, Sha256Error};
 pub use signature::{KeyFileError, KeyId, KeySource, SignatureError, Signed, TrustedKey};
-pub use size::{ByteSize, ByteSizeError};
 pub use trust::{EvidenceError, Requirement, TrustConfig};

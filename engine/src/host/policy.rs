@@ -10,7 +10,7 @@ use interlock_policy_api::{
 
 use super::PolicyLibrary;
 use super::isolation::IsolatedPolicy;
-use crate::interlock::{PolicyFault, PolicyPort};
+use crate::interlock::{PlaceError, PolicyFault, PolicyPort, SeatedPolicy};
 
 /// An instance of a policy, for one device. Dropping it ends the instance; the library stays, and the process of an
 /// isolated instance is killed.
@@ -43,22 +43,6 @@ struct Calls {
     observe: unsafe extern "C" fn(Instance, *const ()) -> Status,
     stats: unsafe extern "C" fn(Instance, &mut RVec<Tuple2<RString, u64>>) -> Status,
     destroy: unsafe extern "C" fn(Instance) -> Status,
-}
-
-/// Why a policy's choice of device is not followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlaceError {
-    /// It gave no answer.
-    #[error("the policy gave no device: {0:?}")]
-    Fault(PolicyFault),
-    /// It named a device that is not there.
-    #[error("the policy chose device {chosen}, there are {devices}")]
-    NoSuchDevice {
-        /// What it named.
-        chosen: u32,
-        /// How many there are.
-        devices: usize,
-    },
 }
 
 impl LoadedPolicy {
@@ -175,6 +159,16 @@ impl PolicyPort for LoadedPolicy {
             Place::Here(policy) => policy.observe(observation),
             Place::Apart(policy) => policy.observe(observation),
         }
+    }
+}
+
+impl SeatedPolicy for LoadedPolicy {
+    fn place(&mut self, request: &Request, devices: &[DeviceView]) -> Result<u32, PlaceError> {
+        LoadedPolicy::place(self, request, devices)
+    }
+
+    fn stats(&mut self) -> Result<Vec<(String, u64)>, PolicyFault> {
+        LoadedPolicy::stats(self)
     }
 }
 

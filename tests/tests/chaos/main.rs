@@ -49,7 +49,11 @@ fn whatever_policies_do_each_proof_that_is_asked_for_comes_once() {
         let what = format!("round {number} ({kind:?}) of INTERLOCK_CHAOS_SEED={seed}");
         let counts = round::play(kind, seeds.next_u64(), &statements, &mut deck, &progress, &what);
         assert_eq!(children(), Vec::<u32>::new(), "no process is left, dead or alive: {what}");
-        assert_eq!(open_before.left_since(), Vec::<std::path::PathBuf>::new(), "no file is left open: {what}");
+        assert_eq!(
+            open_before.left_since(),
+            Vec::<std::path::PathBuf>::new(),
+            "no file is left open: {what}"
+        );
         total.add(&counts);
     }
     deck.assert_untouched();

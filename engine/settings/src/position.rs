@@ -16,7 +16,7 @@ impl Position {
     pub const START: Position = Position { line: 1, column: 1 };
 
     /// The place `offset` bytes into `source`, which has a character there.
-    pub(super) fn at_offset(source: &str, offset: usize) -> Position {
+    pub fn at_offset(source: &str, offset: usize) -> Position {
         let before = source.get(..offset).unwrap_or(source);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         Position {
@@ -26,13 +26,13 @@ impl Position {
     }
 
     /// The place of `part` in `source`; `part` must be a slice of `source`, else this is its start.
-    pub(super) fn of_part(source: &str, part: &str) -> Position {
+    pub fn of_part(source: &str, part: &str) -> Position {
         let offset = (part.as_ptr() as usize).wrapping_sub(source.as_ptr() as usize);
         if offset <= source.len() { Position::at_offset(source, offset) } else { Position::START }
     }
 
     /// This place, found in a text that itself begins at `start` of a larger one.
-    pub(super) fn within(self, start: Position) -> Position {
+    pub fn within(self, start: Position) -> Position {
         if self.line == 1 {
             Position { line: start.line, column: start.column + self.column - 1 }
         } else {

@@ -12,7 +12,9 @@
 //! - **priority at every gate**: whoever ranks first is asked first;
 //! - **determinism**: the same events and verdicts give the same commands.
 //!
-//! `README.md` beside this file has the state diagrams and the argument for each of these.
+//! `README.md` of this crate has the state diagrams and the argument for each of these.
+
+#![deny(missing_docs)]
 
 mod arbiter;
 mod counters;
@@ -32,5 +34,5 @@ pub use arbiter::{Arbiter, ArbiterConfig, Limits, Phase};
 pub use counters::Counters;
 pub use event::{Command, Event, EventError, Outcome, Quarantine, Refusal, TaskId, TaskSpec};
 pub use lock_table::{LockSpec, LockTable, LockTableError, MAX_LOCKS};
-pub use port::{PolicyEnd, PolicyFault, PolicyPort};
+pub use port::{PlaceError, PolicyEnd, PolicyFault, PolicyPort, PolicySource, SeatedPolicy};
 pub use snapshot::{LastVerdict, LockState, RunningTask, Snapshot, WaitingTask};

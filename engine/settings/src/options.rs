@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use interlock_policy_api::OptionDoc;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 
-use super::Position;
+use crate::Position;
 
 /// The names of option types a manifest may use, see [`interlock_policy_api::OptionType`].
-pub(super) const KINDS: [&str; 6] = ["bool", "u32", "u64", "i64", "f64", "string"];
+pub const KINDS: [&str; 6] = ["bool", "u32", "u64", "i64", "f64", "string"];
 
 /// Options of a policy as RON text. A library is handed the text verbatim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,7 +25,7 @@ impl OptionsText {
     }
 
     /// Options as they stand in `file`, from `start` on.
-    pub(super) fn in_file(text: &str, file: PathBuf, start: Position) -> Self {
+    pub fn in_file(text: &str, file: PathBuf, start: Position) -> Self {
         Self { text: text.to_owned(), file: Some((file, start)) }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use interlock_engine::interlock::{Command, Event, EventError, LockSpec, Outcome, TaskId, TaskSpec};
+use interlock_arbiter::{Command, Event, EventError, LockSpec, Outcome, TaskId, TaskSpec};
 use interlock_policy_api::{ObservationKind as Kind, Stage, WakeSet};
 
 use super::{At, Mode, Reference, Task, Waiting};

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use interlock_policy_api::{Observation, Request, Verdict, View};
+use interlock_policy_api::{DeviceView, Observation, Request, Verdict, View};
+
+use crate::LockTable;
 
 /// Why a policy gave no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -140,4 +142,52 @@ pub trait PolicyPort {
     fn took_ns(&self) -> u64 {
         0
     }
+}
+
+/// A policy with its options, of which instances can be made: one for each device.
+///
+/// The engine seats loaded libraries; a simulator and the tests of a policy seat whatever keeps this.
+pub trait PolicySource: Send + Sync {
+    /// Its name.
+    fn name(&self) -> &str;
+
+    /// Its lock table, with permits as the options say.
+    fn locks(&self) -> &LockTable;
+
+    /// Makes an instance.
+    ///
+    /// # Errors
+    /// A sentence that says why there is none.
+    fn seat(&self) -> Result<Box<dyn SeatedPolicy>, String>;
+}
+
+/// An instance of a policy with all its hooks, for a driver that has no threads.
+pub trait SeatedPolicy: PolicyPort + Send {
+    /// The device a new task should go to, as an index into `devices`.
+    ///
+    /// # Errors
+    /// The policy panicked or named a device that is not there.
+    fn place(&mut self, request: &Request, devices: &[DeviceView]) -> Result<u32, PlaceError>;
+
+    /// The policy's own counters.
+    ///
+    /// # Errors
+    /// The policy panicked.
+    fn stats(&mut self) -> Result<Vec<(String, u64)>, PolicyFault>;
+}
+
+/// Why a policy's choice of device is not followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlaceError {
+    /// It gave no answer.
+    #[error("the policy gave no device: {0:?}")]
+    Fault(PolicyFault),
+    /// It named a device that is not there.
+    #[error("the policy chose device {chosen}, there are {devices}")]
+    NoSuchDevice {
+        /// What it named.
+        chosen: u32,
+        /// How many there are.
+        devices: usize,
+    },
 }

@@ -1,12 +1,12 @@
 //! The gates: who is asked when, in which order, and what each verdict does.
 
-mod arbiter_support;
+mod support;
 
-use arbiter_support::*;
-use interlock_engine::interlock::{
+use interlock_arbiter::{
     Command, Event, EventError, LockTable, Outcome, PolicyFault, PolicyPort, TaskId, TaskSpec,
 };
 use interlock_policy_api::{ObservationKind, Request, RequestFlags, Stage, Verdict, View, WakeSet};
+use support::*;
 
 const PREPARE: Stage = Stage::PREPARE;
 const STAGE: Stage = Stage::STAGE;

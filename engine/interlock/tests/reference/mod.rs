@@ -11,7 +11,7 @@ mod watchdog;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use interlock_engine::interlock::{Command, Limits, LockSpec, TaskSpec};
+use interlock_arbiter::{Command, Limits, LockSpec, TaskSpec};
 use interlock_policy_api::ObservationKind as Kind;
 
 const MS: u64 = 1_000_000;

@@ -1,18 +1,16 @@
 //! The arbiter against a naive one, over random events and random verdicts, garbage included.
 
-mod arbiter_reference;
-mod arbiter_support;
+mod reference;
+mod support;
 
 use std::collections::BTreeSet;
 
-use arbiter_reference::{At, BUDGET_NS, Mode, Ranking, Reference};
-use arbiter_support::{arbiter_with, fallback, finish};
-use interlock_engine::interlock::{
-    Arbiter, Event, Limits, LockSpec, LockTable, Outcome, Phase, TaskId, TaskSpec,
-};
+use interlock_arbiter::{Arbiter, Event, Limits, LockSpec, LockTable, Outcome, Phase, TaskId, TaskSpec};
 use interlock_policy_api::Stage;
 use proptest::prelude::*;
 use proptest::sample::Index;
+use reference::{At, BUDGET_NS, Mode, Ranking, Reference};
+use support::{arbiter_with, fallback, finish};
 
 const CAPACITY: u64 = 20;
 

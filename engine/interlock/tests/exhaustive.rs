@@ -5,18 +5,18 @@
 //! its own. In every state that can be reached, the safety properties hold, a fair driver with a
 //! sensible policy brings every task to its end, and a drain ends.
 
-mod arbiter_support;
+mod support;
 
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{LazyLock, Mutex};
 
-use arbiter_support::*;
-use interlock_engine::interlock::{
+use interlock_arbiter::{
     Arbiter, Command, Event, Limits, LockTable, Outcome, Phase, PolicyFault, PolicyPort, Snapshot, TaskSpec,
 };
 use interlock_policy_api::{Request, Stage, Verdict, View, WakeSet};
 use stateright::{Checker, Model, Property};
+use support::*;
 
 const PREPARE: Stage = Stage::PREPARE;
 const STAGE: Stage = Stage::STAGE;

@@ -1,14 +1,14 @@
 //! What goes wrong with a policy or a task, and what the arbiter makes of it: the rows of the failure
 //! model that are the arbiter's to keep, and the drain.
 
-mod arbiter_support;
+mod support;
 
-use arbiter_support::*;
-use interlock_engine::interlock::{
+use interlock_arbiter::{
     Arbiter, Command, Event, Limits, LockTable, Outcome, Phase, PolicyEnd, PolicyFault, Quarantine, Refusal,
     TaskId,
 };
 use interlock_policy_api::{ObservationKind, Stage, Verdict, VerdictKind, WakeSet};
+use support::*;
 
 const MS: u64 = 1_000_000;
 

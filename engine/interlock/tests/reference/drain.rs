@@ -1,6 +1,6 @@
 //! The end of a step, and a drain followed command by command.
 
-use interlock_engine::interlock::Command;
+use interlock_arbiter::Command;
 
 use super::{Mode, Reference};
 

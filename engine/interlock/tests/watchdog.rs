@@ -1,13 +1,13 @@
 //! The watchdog's limits, one behaviour a test, and what a quarantine leaves behind.
 
-mod arbiter_support;
+mod support;
 
-use arbiter_support::*;
-use interlock_engine::interlock::{
+use interlock_arbiter::{
     Arbiter, Command, Event, Limits, LockTable, Phase, PolicyEnd, PolicyFault, PolicyPort, Quarantine,
     Refusal, TaskId, TaskSpec,
 };
 use interlock_policy_api::{Observation, Request, Stage, Verdict, View, WakeSet};
+use support::*;
 
 const MS: u64 = 1_000_000;
 const NEVER: u64 = u64::MAX;

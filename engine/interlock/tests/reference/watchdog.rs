@@ -1,6 +1,6 @@
 //! The watchdog: each limit as the README of the interlock defines it, worked out from scratch.
 
-use interlock_engine::interlock::{Command, Quarantine, TaskId};
+use interlock_arbiter::{Command, Quarantine, TaskId};
 use interlock_policy_api::Stage;
 
 use super::{At, BUDGET_NS, Mode, Reference};

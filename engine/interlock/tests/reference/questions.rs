@@ -1,6 +1,6 @@
 //! The policy: whether a question is the right one, what is answered, what must come of it.
 
-use interlock_engine::interlock::{Command, PolicyEnd, PolicyFault, PolicyPort, Quarantine, Refusal, TaskId};
+use interlock_arbiter::{Command, PolicyEnd, PolicyFault, PolicyPort, Quarantine, Refusal, TaskId};
 use interlock_policy_api::{
     Observation, ObservationKind as Kind, Request, RequestFlags, Stage, Verdict, VerdictKind, View, WakeSet,
 };

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use interlock_engine::interlock::{
+use interlock_arbiter::{
     Arbiter, ArbiterConfig, Command, Event, Limits, LockSpec, LockTable, Outcome, Phase, PolicyFault,
     PolicyPort, TaskId, TaskSpec,
 };

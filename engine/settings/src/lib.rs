@@ -1,0 +1,11 @@
+//! What people write in RON: places in a text, sizes in bytes, and the options of policies.
+
+#![deny(missing_docs)]
+
+mod options;
+mod position;
+mod size;
+
+pub use options::{KINDS, OptionValue, OptionValues, OptionsError, OptionsText};
+pub use position::Position;
+pub use size::{ByteSize, ByteSizeError};
