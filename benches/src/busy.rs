@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use interlock_engine::pipeline::{Recorder, TimelineEvent, TimelineKind};
+use interlock_policy_api::Stage;
 
 /// Keeps when tasks were in Compute.
 #[derive(Default)]
@@ -10,7 +11,7 @@ pub struct Busy(Mutex<Vec<(u64, u64)>>);
 
 impl Recorder for Busy {
     fn record(&self, event: &TimelineEvent) {
-        if let (TimelineKind::Ended, Some("Compute"), Some(duration)) =
+        if let (TimelineKind::Ended, Some(Stage::COMPUTE), Some(duration)) =
             (event.event, event.stage, event.duration_ns)
         {
             let mut spans = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -361,6 +361,25 @@ mod stage_name {
     }
 }
 
+/// A stage by its name, or nothing.
+pub(super) mod optional_stage_name {
+    use interlock_policy_api::Stage;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(stage: &Option<Stage>, serializer: S) -> Result<S::Ok, S::Error> {
+        stage.map(|stage| stage.name().unwrap_or("unknown")).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Stage>, D::Error> {
+        let Some(name) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
+        match Stage::from_name(&name) {
+            Some(stage) => Ok(Some(stage)),
+            None => Err(D::Error::custom(format!("\"{name}\" is no stage"))),
+        }
+    }
+}
+
 fn lock_names<S: serde::Serializer>(table: &LockTable, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(table.locks().iter().map(|lock| &lock.name))
 }

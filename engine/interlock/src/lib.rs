@@ -27,6 +27,7 @@ mod lock_table;
 mod port;
 mod snapshot;
 mod task;
+mod timeline;
 mod verdict;
 mod watchdog;
 
@@ -36,3 +37,4 @@ pub use event::{Command, Event, EventError, Outcome, Quarantine, Refusal, TaskId
 pub use lock_table::{LockSpec, LockTable, LockTableError, MAX_LOCKS};
 pub use port::{PlaceError, PolicyEnd, PolicyFault, PolicyPort, PolicySource, SeatedPolicy};
 pub use snapshot::{LastVerdict, LockState, RunningTask, Snapshot, WaitingTask};
+pub use timeline::{NoRecorder, Recorder, TimelineEvent, TimelineKind};

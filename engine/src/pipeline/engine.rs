@@ -16,12 +16,11 @@ use super::queue::PriorityQueue;
 use super::seat::{Clock, Seat, SeatConfig, Spare};
 use super::shared::{JobContext, Order, SeatWithQueue, Shared};
 use super::switch::{Board, RestoreError, Switch, SwitchReport, TRIAL_DECISIONS, Task};
-use super::timeline::{NoRecorder, Recorder};
 use super::worker::panic_message;
 use super::{synthesis, worker};
 use crate::core::{Core, CoreError, Plan, ProvingKey};
 use crate::host::{LoadError, LoadedPolicy, PolicyLibrary};
-use crate::interlock::{Counters, Limits, Snapshot};
+use crate::interlock::{Counters, Limits, NoRecorder, Recorder, Snapshot};
 use crate::proof::{Verifier, VerifyError};
 
 /// How long an engine that stops waits for dumps.

@@ -28,7 +28,6 @@ mod seat;
 mod shared;
 mod switch;
 mod synthesis;
-mod timeline;
 mod worker;
 
 pub use engine::{DeviceReport, Engine, EngineBuilder, EngineError, StopHandle};
@@ -44,4 +43,5 @@ pub use policy_stats::{
 pub use switch::{
     DeviceSwitch, Rate, RestoreError, SwapTimes, Switch, SwitchPhase, SwitchReport, TRIAL_DECISIONS,
 };
-pub use timeline::{NoRecorder, Recorder, TimelineEvent, TimelineKind};
+
+pub use crate::interlock::{NoRecorder, Recorder, TimelineEvent, TimelineKind};

@@ -16,12 +16,11 @@ use super::journal::Journal;
 use super::metered::Metered;
 use super::policy_stats::{PolicyStats, QuarantineReport, Quarantined, Tally};
 use super::switch::Board;
-use super::timeline::{Recorder, TimelineEvent, TimelineKind};
 use crate::core::Core;
 use crate::host::{LoadError, LoadedPolicy, PolicyLibrary};
 use crate::interlock::{
-    Arbiter, ArbiterConfig, Command, Counters, Event, EventError, Limits, Outcome, Quarantine, Snapshot,
-    TaskId, TaskSpec,
+    Arbiter, ArbiterConfig, Command, Counters, Event, EventError, Limits, Outcome, Quarantine, Recorder,
+    Snapshot, TaskId, TaskSpec, TimelineEvent, TimelineKind,
 };
 
 mod switch;
@@ -298,7 +297,7 @@ impl Seat {
             Some((outcome, detail)) => (outcome, TimelineKind::Failed, detail),
         };
         let event = self.event(kind, owner);
-        self.record(TimelineEvent { stage: stage.name(), duration_ns: Some(ran_ns), detail, ..event });
+        self.record(TimelineEvent { stage: Some(stage), duration_ns: Some(ran_ns), detail, ..event });
         self.step_known(&mut state, Event::StageEnded { task, outcome });
         self.changed.notify_all();
     }
@@ -392,7 +391,7 @@ impl Seat {
                 state.policy.tally_mut().waited(stage, waited_ns);
                 state.seating.note_grant(self.device, self.clock.now_ns());
                 self.record(TimelineEvent {
-                    stage: stage.name(),
+                    stage: Some(stage),
                     duration_ns: Some(waited_ns),
                     bytes: Some(held_bytes),
                     locks: locks.join("+"),
@@ -417,7 +416,7 @@ impl Seat {
                     .seating
                     .note_refused(|| format!("a verdict at the gate of {gate} was refused: {refusal}"));
                 self.record(TimelineEvent {
-                    stage: gate.name(),
+                    stage: Some(gate),
                     detail: refusal.to_string(),
                     ..self.event(TimelineKind::Refused, owner(task))
                 });
@@ -495,7 +494,7 @@ impl Seat {
 
     fn event(&self, event: TimelineKind, owner: Option<(TaskId, Owner)>) -> TimelineEvent {
         TimelineEvent {
-            core: self.core.name(),
+            core: self.core.name().into(),
             device: Some(self.device),
             worker: owner.map(|(_, owner)| owner.worker),
             job: owner.map(|(_, owner)| owner.job),

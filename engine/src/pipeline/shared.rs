@@ -8,9 +8,9 @@ use super::job::{PartitionOutcome, WitnessSource};
 use super::queue::{Places, PriorityQueue};
 use super::seat::{Clock, Seat};
 use super::switch::Board;
-use super::timeline::Recorder;
 use super::worker::{self, Line, ReadyTask};
 use crate::core::{Plan, ProvingKey};
+use crate::interlock::Recorder;
 use crate::proof::Verifier;
 
 /// What the tasks of a job share.

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use super::job::{PartitionOutcome, PartitionReport, TaskError};
 use super::shared::{JobContext, Order, Shared};
-use super::timeline::{TimelineEvent, TimelineKind};
 use super::worker::{self, Line, ReadyTask, panic_message};
 use crate::circuit::Witness;
+use crate::interlock::{TimelineEvent, TimelineKind};
 
 /// Makes witnesses until the engine stops. A place is taken before an order is, so that the order
 /// taken is the one of the highest priority at the moment there is room for its witness.

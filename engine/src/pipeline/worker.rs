@@ -13,10 +13,9 @@ use rand_core::OsRng;
 use super::job::{AttemptError, PartitionOutcome, PartitionReport, Proved, StageReport, TaskError};
 use super::seat::{Gone, Turn};
 use super::shared::{JobContext, SeatWithQueue, Shared};
-use super::timeline::{TimelineEvent, TimelineKind};
 use crate::circuit::Witness;
 use crate::core::{Blinding, CoreError, CoreTask};
-use crate::interlock::{Outcome, TaskId, TaskSpec};
+use crate::interlock::{Outcome, TaskId, TaskSpec, TimelineEvent, TimelineKind};
 
 /// A partition with its witness, waiting for a device worker.
 pub(super) struct ReadyTask {
@@ -303,7 +302,7 @@ impl Attempt<'_> {
 
     fn record_verified(&self) {
         self.shared.recorder.record(&TimelineEvent {
-            core: self.device.seat.core.name(),
+            core: self.device.seat.core.name().into(),
             device: Some(self.device.seat.device()),
             worker: Some(self.worker),
             job: Some(self.task.context.job),

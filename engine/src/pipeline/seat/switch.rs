@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use super::super::switch::{Board, Swap, SwapTimes};
-use super::super::timeline::{TimelineEvent, TimelineKind};
 use super::{Seat, State};
 use crate::host::{LoadError, LoadedPolicy, PolicyLibrary};
-use crate::interlock::{Counters, Event, Phase, Quarantine};
+use crate::interlock::{Counters, Event, Phase, Quarantine, TimelineEvent, TimelineKind};
 
 /// Who takes the seat when the arbiter has drained, and why.
 pub(super) struct Successor {

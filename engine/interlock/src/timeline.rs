@@ -1,9 +1,16 @@
 //! What happened, event by event, each attributable to a job, a partition, a worker and a device.
+//!
+//! An engine and a simulator write the same events, so that whoever reads a timeline need not know which of them ran.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use interlock_policy_api::Stage;
+use serde::{Deserialize, Serialize};
+
+use super::event::optional_stage_name;
 
 /// The kinds of event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimelineKind {
     /// A witness was made; `duration_ns` long.
@@ -39,14 +46,14 @@ pub enum TimelineKind {
 }
 
 /// One event. Columns that do not apply are empty.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimelineEvent {
-    /// Nanoseconds since the engine started.
+    /// Nanoseconds since the engine, or the simulation, started.
     pub at_ns: u64,
     /// What happened.
     pub event: TimelineKind,
     /// Which core.
-    pub core: &'static str,
+    pub core: Cow<'static, str>,
     /// Index of the device.
     pub device: Option<u32>,
     /// Index of the worker on its device (or among the synthesis workers).
@@ -58,7 +65,8 @@ pub struct TimelineEvent {
     /// Number of the task: a retry is a new one.
     pub task: Option<u64>,
     /// Which stage.
-    pub stage: Option<&'static str>,
+    #[serde(with = "optional_stage_name")]
+    pub stage: Option<Stage>,
     /// How long, in nanoseconds.
     pub duration_ns: Option<u64>,
     /// Device bytes.
@@ -75,7 +83,7 @@ impl TimelineEvent {
         Self {
             at_ns,
             event,
-            core: "",
+            core: Cow::Borrowed(""),
             device: None,
             worker: None,
             job: None,
@@ -102,4 +110,43 @@ pub struct NoRecorder;
 
 impl Recorder for NoRecorder {
     fn record(&self, _event: &TimelineEvent) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two lines as the engine has written them.
+    const LINES: &str = "\
+at_ns,event,core,device,worker,job,partition,task,stage,duration_ns,bytes,locks,detail
+1500,synthesized,,,0,1,2,,,1400,,,
+9000,entered,cpu,0,1,1,2,7,Compute,300,4096,mem+compute,inline staging
+";
+
+    #[test]
+    fn a_timeline_reads_back_as_it_was_written() {
+        let mut reader = csv::Reader::from_reader(LINES.as_bytes());
+        let events: Vec<TimelineEvent> = reader.deserialize().collect::<Result<_, _>>().expect("it reads");
+        let synthesized = TimelineEvent {
+            worker: Some(0),
+            job: Some(1),
+            partition: Some(2),
+            duration_ns: Some(1400),
+            ..TimelineEvent::new(1500, TimelineKind::Synthesized)
+        };
+        assert_eq!(events[0], synthesized);
+        assert_eq!((events[1].stage, events[1].task), (Some(Stage::COMPUTE), Some(7)));
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        events.iter().for_each(|event| writer.serialize(event).expect("it is written"));
+        assert_eq!(writer.into_inner().expect("all of it"), LINES.as_bytes());
+    }
+
+    #[test]
+    fn a_stage_that_there_is_not_is_refused() {
+        let text = LINES.replace("Compute", "Upload");
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let events: Vec<Result<TimelineEvent, _>> = reader.deserialize().collect();
+        assert!(events[0].is_ok());
+        assert!(events[1].as_ref().expect_err("no such stage").to_string().contains("Upload"));
+    }
 }
