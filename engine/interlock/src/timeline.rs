@@ -13,6 +13,14 @@ use super::event::optional_stage_name;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimelineKind {
+    /// The engine, or the simulation, started, with `count` synthesis workers; `detail` says who and which version.
+    Engine,
+    /// The machine has `count` processors.
+    Host,
+    /// The device has room for `bytes` of tasks and `count` workers, and `policy` in its seat; `detail` is its name.
+    Device,
+    /// A job of `count` partitions was submitted. Each task of it plans `bytes` staged and `peak_bytes` in all.
+    Submitted,
     /// A witness was made; `duration_ns` long.
     Synthesized,
     /// A device worker took the task to its device.
@@ -23,7 +31,7 @@ pub enum TimelineKind {
     Ended,
     /// `stage` failed after `duration_ns`; `detail` says why.
     Failed,
-    /// The policy let the task skip Stage.
+    /// The policy let the task skip Stage after `duration_ns` at its gate.
     Skipped,
     /// The task gave back `locks` and `bytes`.
     Freed,
@@ -41,7 +49,7 @@ pub enum TimelineKind {
     Quarantined,
     /// The policy of the device failed its trial; `detail` says why, and who comes back.
     RolledBack,
-    /// Another policy took the seat; `detail` names it.
+    /// Another policy took the seat; `policy` and `detail` name it.
     Seated,
 }
 
@@ -75,6 +83,19 @@ pub struct TimelineEvent {
     pub locks: String,
     /// Whatever else there is to say.
     pub detail: String,
+    // Columns are only ever appended: files written before one was there are read without it.
+    /// How many.
+    #[serde(default)]
+    pub count: Option<u64>,
+    /// Name of a policy.
+    #[serde(default)]
+    pub policy: String,
+    /// The most device bytes a task ever holds.
+    #[serde(default)]
+    pub peak_bytes: Option<u64>,
+    /// Priority of the job.
+    #[serde(default)]
+    pub priority: Option<i32>,
 }
 
 impl TimelineEvent {
@@ -94,6 +115,10 @@ impl TimelineEvent {
             bytes: None,
             locks: String::new(),
             detail: String::new(),
+            count: None,
+            policy: String::new(),
+            peak_bytes: None,
+            priority: None,
         }
     }
 }
@@ -116,37 +141,55 @@ impl Recorder for NoRecorder {
 mod tests {
     use super::*;
 
-    /// Two lines as the engine has written them.
+    /// Lines as the engine writes them.
     const LINES: &str = "\
-at_ns,event,core,device,worker,job,partition,task,stage,duration_ns,bytes,locks,detail
-1500,synthesized,,,0,1,2,,,1400,,,
-9000,entered,cpu,0,1,1,2,7,Compute,300,4096,mem+compute,inline staging
+at_ns,event,core,device,worker,job,partition,task,stage,duration_ns,bytes,locks,detail,count,policy,peak_bytes,priority
+20,device,cpu,0,,,,,,,8192,,host memory,2,two-lock,,
+1500,synthesized,,,0,1,2,,,1400,,,,,,,
+9000,entered,cpu,0,1,1,2,7,Compute,300,4096,mem+compute,inline staging,,,,
 ";
 
-    #[test]
-    fn a_timeline_reads_back_as_it_was_written() {
-        let mut reader = csv::Reader::from_reader(LINES.as_bytes());
-        let events: Vec<TimelineEvent> = reader.deserialize().collect::<Result<_, _>>().expect("it reads");
-        let synthesized = TimelineEvent {
+    /// A line from before `count` and what follows it were there.
+    const OLD: &str = "\
+at_ns,event,core,device,worker,job,partition,task,stage,duration_ns,bytes,locks,detail
+1500,synthesized,,,0,1,2,,,1400,,,
+";
+
+    fn read(text: &str) -> Vec<Result<TimelineEvent, csv::Error>> {
+        csv::Reader::from_reader(text.as_bytes()).into_deserialize().collect()
+    }
+
+    fn synthesized() -> TimelineEvent {
+        TimelineEvent {
             worker: Some(0),
             job: Some(1),
             partition: Some(2),
             duration_ns: Some(1400),
             ..TimelineEvent::new(1500, TimelineKind::Synthesized)
-        };
-        assert_eq!(events[0], synthesized);
-        assert_eq!((events[1].stage, events[1].task), (Some(Stage::COMPUTE), Some(7)));
+        }
+    }
+
+    #[test]
+    fn a_timeline_reads_back_as_it_was_written() {
+        let events: Vec<TimelineEvent> = read(LINES).into_iter().collect::<Result<_, _>>().expect("it reads");
+        assert_eq!((events[0].count, events[0].policy.as_str()), (Some(2), "two-lock"));
+        assert_eq!(events[1], synthesized());
+        assert_eq!((events[2].stage, events[2].task), (Some(Stage::COMPUTE), Some(7)));
         let mut writer = csv::Writer::from_writer(Vec::new());
         events.iter().for_each(|event| writer.serialize(event).expect("it is written"));
         assert_eq!(writer.into_inner().expect("all of it"), LINES.as_bytes());
     }
 
     #[test]
+    fn a_file_without_the_columns_that_came_later_is_read() {
+        let event = read(OLD).remove(0).expect("it reads");
+        assert_eq!(event, synthesized());
+    }
+
+    #[test]
     fn a_stage_that_there_is_not_is_refused() {
-        let text = LINES.replace("Compute", "Upload");
-        let mut reader = csv::Reader::from_reader(text.as_bytes());
-        let events: Vec<Result<TimelineEvent, _>> = reader.deserialize().collect();
-        assert!(events[0].is_ok());
-        assert!(events[1].as_ref().expect_err("no such stage").to_string().contains("Upload"));
+        let events = read(&LINES.replace("Compute", "Upload"));
+        assert!(events[1].is_ok());
+        assert!(events[2].as_ref().expect_err("no such stage").to_string().contains("Upload"));
     }
 }

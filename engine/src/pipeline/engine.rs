@@ -17,7 +17,7 @@ use super::seat::{Clock, Seat, SeatConfig, Spare};
 use super::shared::{JobContext, Order, SeatWithQueue, Shared};
 use super::switch::{Board, RestoreError, Switch, SwitchReport, TRIAL_DECISIONS, Task};
 use super::worker::panic_message;
-use super::{synthesis, worker};
+use super::{introduction, synthesis, worker};
 use crate::core::{Core, CoreError, Plan, ProvingKey};
 use crate::host::{LoadError, LoadedPolicy, PolicyLibrary};
 use crate::interlock::{Counters, Limits, NoRecorder, Recorder, Snapshot};
@@ -159,6 +159,7 @@ impl EngineBuilder {
             }
         }
         let shared = Arc::new(self.shared()?);
+        introduction::introduce(&shared, self.synthesis_workers);
         let mut engine = Engine { shared: shared.clone(), threads: Vec::new(), supervisor: None };
         let board = shared.clone();
         engine.supervisor = Some(thread("policy-supervisor".into(), move || supervise(&board))?);
@@ -302,6 +303,7 @@ impl Engine {
             cancelled: AtomicBool::new(false),
         });
         let partitions = job.partitions.len();
+        introduction::submitted(shared, &context, partitions);
         for (partition, source) in job.partitions.into_iter().enumerate() {
             let order = Order { context: context.clone(), partition: partition as u32, source };
             shared.take_order(order);

@@ -18,6 +18,7 @@
 
 mod dump;
 mod engine;
+mod introduction;
 mod job;
 mod journal;
 mod metered;

@@ -229,6 +229,18 @@ impl Seat {
         self.state.lock().arbiter.snapshot()
     }
 
+    /// Writes down what the device is: before any other event of it.
+    pub fn introduce(&self) {
+        let policy = self.state.lock().policy.policy().library().name().to_owned();
+        self.record(TimelineEvent {
+            bytes: Some(self.capacity_bytes()),
+            count: Some(u64::from(self.workers)),
+            policy,
+            detail: self.name().to_owned(),
+            ..self.event(TimelineKind::Device, None)
+        });
+    }
+
     /// Brings a task to the device. False when the device is lost.
     pub fn arrive(&self, spec: TaskSpec, worker: u32) -> Result<bool, EventError> {
         let owner = Owner { job: spec.job, partition: spec.partition, worker, computed: false };
@@ -402,7 +414,8 @@ impl Seat {
             }
             Command::Skipped { task, waited_ns } => {
                 state.policy.tally_mut().waited(Stage::STAGE, waited_ns);
-                self.record(self.event(TimelineKind::Skipped, owner(task)));
+                let event = self.event(TimelineKind::Skipped, owner(task));
+                self.record(TimelineEvent { duration_ns: Some(waited_ns), ..event });
             }
             Command::Freed { task, locks, bytes } => self.record(TimelineEvent {
                 bytes: Some(bytes),

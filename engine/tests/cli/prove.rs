@@ -146,15 +146,31 @@ fn every_line_of_timeline_and_trace_says_whose_it_is() {
     let mut reader = csv::Reader::from_path(bench.path("t.csv")).expect("opens");
     let header = reader.headers().expect("a header").clone();
     let column = |name| header.iter().position(|field| field == name).expect("the column");
-    let mut left = 0;
+    let (mut left, mut begin) = (0, Vec::new());
     for record in reader.records() {
         let record = record.expect("well formed");
+        if ["engine", "host", "device", "submitted"].contains(&&record[column("event")]) {
+            let fields =
+                ["event", "bytes", "count", "policy", "priority"].map(|name| record[column(name)].to_owned());
+            begin.push(fields.map(|field| {
+                if field.len() > 4 && field.parse::<u64>().is_ok() { "BYTES".into() } else { field }
+            }));
+            continue;
+        }
         for name in ["at_ns", "event", "worker", "job", "partition"] {
             assert!(!record[column(name)].is_empty(), "{name} of {record:?}");
         }
         left += u32::from(&record[column("event")] == "left");
     }
     assert_eq!(left, 3);
+    let processors = std::thread::available_parallelism().expect("known").to_string();
+    let expected = [
+        ["engine", "", "1", "", ""],
+        ["host", "", &processors, "", ""],
+        ["device", "BYTES", "2", "two-lock", ""],
+        ["submitted", "BYTES", "3", "", "0"],
+    ];
+    assert_eq!(begin, expected);
     let trace: Value =
         serde_json::from_slice(&fs::read(bench.path("t.json")).expect("written")).expect("JSON");
     let begun = |name: &str| {

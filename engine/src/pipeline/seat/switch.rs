@@ -189,7 +189,7 @@ impl Seat {
             next.unwrap_or_else(|| Successor::of_no_switch(self.fallback_policy()));
         let (name, table) = (policy.library().name().to_owned(), policy.library().locks().clone());
         let event = self.event(TimelineKind::Seated, None);
-        self.record(TimelineEvent { detail: name.clone(), ..event });
+        self.record(TimelineEvent { detail: name.clone(), policy: name.clone(), ..event });
         tracing::info!(device = self.device, policy = name, "policy seated");
         let old = self.seat(state, policy);
         let waited = state.arbiter.waiting().count() as u64;
