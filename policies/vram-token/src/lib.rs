@@ -34,7 +34,7 @@ pub struct VramToken {
     options: Options,
     /// Staged tasks that have not entered Compute, the one staged first in front.
     staged: Vec<u64>,
-    /// How many staged tasks entered Compute before the first of `staged`.
+    /// How many tasks entered Compute before the first of `staged`, since that one is the first.
     overtakes: u32,
     staged_in_all: u64,
     skipped_in_all: u64,
@@ -113,12 +113,13 @@ impl VramToken {
         }
     }
 
-    /// The task is no longer staged and waiting; `overtakes` counts if it was not the first in line.
+    /// The task is no longer staged and waiting; `overtakes` counts if it was not the first in line. One that was not staged at all
+    /// overtakes as well: it took bytes that the first in line may need.
     fn forget(&mut self, task: u64, overtakes: u32) {
-        match self.staged.iter().position(|staged| *staged == task) {
-            Some(0) => self.overtakes = 0,
-            Some(_) => self.overtakes = self.overtakes.saturating_add(overtakes),
+        match self.staged.first() {
             None => return,
+            Some(first) if *first == task => self.overtakes = 0,
+            Some(_) => self.overtakes = self.overtakes.saturating_add(overtakes),
         }
         self.staged.retain(|staged| *staged != task);
     }

@@ -95,6 +95,19 @@ fn a_staged_task_is_not_overtaken_for_ever() {
 }
 
 #[test]
+fn nor_by_tasks_that_skipped() {
+    let mut policy = policy(Options::default());
+    let open = view(&FREE);
+    policy.observe(&seen(ObservationKind::STAGE_ENDED, Stage::STAGE, 100));
+    for task in 0..u64::from(OVERTAKES) {
+        assert_eq!(policy.decide(&request(Stage::STAGE), &open), Verdict::enter(4 * MIB));
+        policy.observe(&seen(ObservationKind::SKIPPED, Stage::STAGE, task));
+        policy.observe(&seen(ObservationKind::ENTERED, Stage::COMPUTE, task));
+    }
+    assert_eq!(policy.decide(&request(Stage::STAGE), &open), Verdict::wait(CHANGED));
+}
+
+#[test]
 fn a_staged_task_that_leaves_is_forgotten() {
     let mut policy = policy(Options::default());
     for task in 0..3 {
