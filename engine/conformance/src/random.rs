@@ -1,0 +1,170 @@
+//! Random scenarios, and those that are made to hurt.
+
+use std::ops::RangeInclusive;
+
+use interlock_settings::ByteSize;
+use proptest::prelude::*;
+use proptest::strategy::{NewTree, ValueTree};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+use crate::scenario::{Failure, Scenario, TaskPlan};
+
+/// Bytes of the devices.
+const DEVICE: u64 = 16 << 30;
+
+/// A scenario with all that it may be shrunk to.
+pub(crate) type Tree = Box<dyn ValueTree<Value = Scenario>>;
+
+/// The scenario of this number under this seed: the same ones make the same scenario.
+pub(crate) fn tree(seed: u64, number: u32) -> Tree {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    bytes[8..12].copy_from_slice(&number.to_le_bytes());
+    let random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let mut runner = TestRunner::new_with_rng(Config::default(), random);
+    let tree: NewTree<BoxedStrategy<Scenario>> = scenario().new_tree(&mut runner);
+    tree.expect("nothing is filtered out")
+}
+
+/// The smallest scenario between this one and nothing of which `holds` is still true, as far as `most` tries find it.
+pub(crate) fn shrink(tree: &mut Tree, most: u32, holds: &mut dyn FnMut(&Scenario) -> bool) -> Scenario {
+    let mut smallest = tree.current();
+    let mut tries = 0;
+    while tree.simplify() {
+        loop {
+            let smaller = tree.current();
+            tries += 1;
+            if holds(&smaller) {
+                smallest = smaller;
+                break;
+            }
+            if tries >= most || !tree.complicate() {
+                return smallest;
+            }
+        }
+    }
+    smallest
+}
+
+fn scenario() -> BoxedStrategy<Scenario> {
+    prop_oneof![
+        4 => any_tasks(0..=1_500),
+        2 => any_tasks(0..=0),
+        2 => streams(),
+        2 => tight(),
+    ]
+    .boxed()
+}
+
+/// Tasks of all kinds that come within some time.
+fn any_tasks(comes: RangeInclusive<u64>) -> impl Strategy<Value = Scenario> {
+    let task = (comes, -1..=2_i32, bytes(), stages(), mishaps()).prop_map(
+        |(at_ms, priority, (staged, peak), stages_ms, (retry, fails, cancelled_ms))| TaskPlan {
+            at_ms,
+            priority,
+            staged,
+            peak,
+            stages_ms,
+            retry,
+            fails,
+            cancelled_ms,
+        },
+    );
+    let drains = prop_oneof![4 => Just(Vec::new()), 1 => prop::collection::vec(0..=1_000_u64, 1..=2)];
+    (prop::collection::vec(task, 1..=9), 1..=6_u32, drains).prop_map(|(tasks, workers, drains_ms)| Scenario {
+        device: ByteSize(DEVICE),
+        workers,
+        tasks,
+        drains_ms,
+        order: None,
+    })
+}
+
+/// A task that needs much, or little, and a stream of others that come after it, one as soon as another is done.
+fn streams() -> impl Strategy<Value = Scenario> {
+    let first = (bytes(), 0..=1_i32);
+    let others = (bytes(), 12..=48_usize, 1..=20_u64, 0..=40_u64, stages());
+    (first, others, 2..=5_u32).prop_map(
+        |((of_first, priority), (of_others, count, every, from, stages_ms), workers)| {
+            let plan = |(staged, peak), at_ms, priority| TaskPlan {
+                at_ms,
+                priority,
+                staged,
+                peak,
+                stages_ms,
+                retry: false,
+                fails: None,
+                cancelled_ms: None,
+            };
+            let stream = (0..count as u64).map(|index| plan(of_others, from + index * every, 0));
+            let tasks = std::iter::once(plan(of_first, 0, priority)).chain(stream).collect();
+            Scenario { device: ByteSize(DEVICE), workers, tasks, drains_ms: Vec::new(), order: None }
+        },
+    )
+}
+
+/// Tasks whose bytes fill the device to the last one, or exceed what is left by one.
+fn tight() -> impl Strategy<Value = Scenario> {
+    let off = prop_oneof![Just(0_u64), Just(1)];
+    let task = (1..=4_u64, off, 0..=2_u64, stages(), 0..=1_i32, any::<bool>());
+    let task = task.prop_map(|(parts, off, less, stages_ms, priority, retry)| {
+        let peak = DEVICE / parts - off;
+        let staged = ByteSize(peak >> less);
+        let (peak, fails, cancelled_ms) = (ByteSize(peak), None, None);
+        TaskPlan { at_ms: 0, priority, staged, peak, stages_ms, retry, fails, cancelled_ms }
+    });
+    (prop::collection::vec(task, 1..=7), 1..=5_u32).prop_map(|(tasks, workers)| Scenario {
+        device: ByteSize(DEVICE),
+        workers,
+        tasks,
+        drains_ms: Vec::new(),
+        order: None,
+    })
+}
+
+/// Staged bytes and peak, in sixteenths of the device.
+fn bytes() -> impl Strategy<Value = (ByteSize, ByteSize)> {
+    let sixteenth = DEVICE / 16;
+    (0..=16_u64, 0..=16_u64).prop_map(move |(one, other)| {
+        (ByteSize(one.min(other) * sixteenth), ByteSize(one.max(other) * sixteenth))
+    })
+}
+
+fn stages() -> impl Strategy<Value = [u64; 4]> {
+    let short = || prop::array::uniform4(1..=20_u64);
+    prop_oneof![3 => short(), 1 => [1..=300_u64, 1..=300, 1..=900, 1..=300], 1 => Just([1; 4])]
+}
+
+/// Whether it failed before, how it fails, and when it is given up: mostly none of it.
+fn mishaps() -> impl Strategy<Value = (bool, Option<Failure>, Option<u64>)> {
+    let fails = prop::sample::select(&Failure::ALL[..]).prop_map(Some);
+    (
+        prop::bool::weighted(0.1),
+        prop_oneof![6 => Just(None), 1 => fails],
+        prop_oneof![9 => Just(None), 1 => (0..=1_500_u64).prop_map(Some)],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_and_a_number_make_one_scenario_which_can_be_run() {
+        for number in 0..300 {
+            let scenario = tree(7, number).current();
+            assert_eq!(scenario, tree(7, number).current());
+            assert_eq!(scenario.check(), Ok(()));
+        }
+        assert_ne!(tree(7, 0).current(), tree(8, 0).current());
+    }
+
+    #[test]
+    fn what_is_shrunk_is_the_least_that_still_holds() {
+        let mut found =
+            (0..).map(|number| tree(1, number)).find(|tree| tree.current().tasks.len() > 4).expect("one");
+        let smallest = shrink(&mut found, 10_000, &mut |scenario| scenario.tasks.len() >= 3);
+        assert_eq!(smallest.tasks.len(), 3);
+        assert!(smallest.tasks.iter().all(|plan| plan.fails.is_none() && plan.at_ms == 0), "{smallest:?}");
+    }
+}
