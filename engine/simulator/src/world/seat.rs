@@ -1,0 +1,127 @@
+//! A device with the arbiter and the policy of production in front of it.
+
+use std::collections::BTreeMap;
+
+use interlock_arbiter::{Arbiter, ArbiterConfig, Command, Event, PolicySource, SeatedPolicy};
+
+use super::device::{Busy, Engines, Memory};
+use super::task::Line;
+use crate::figures::seconds;
+use crate::scenario::{self, Limits};
+use crate::{Quarantined, SimulateError};
+
+/// A task at the gates. Its place may have another task already when the arbiter is through with it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AtWork {
+    pub id: u64,
+    pub slot: u32,
+    pub job: u64,
+    pub partition: u32,
+}
+
+/// A device, who decides at its gates, and who works there.
+pub(super) struct Seat {
+    pub index: u32,
+    pub capacity_bytes: u64,
+    pub arbiter: Arbiter,
+    pub policy: Box<dyn SeatedPolicy>,
+    /// The policy that the seat has now.
+    pub policy_name: String,
+    pub engines: Engines,
+    pub memory: Memory,
+    /// Tasks that wait for a worker.
+    pub queue: Line,
+    /// Workers with nothing to do, the last to become so on top.
+    pub idle: Vec<u32>,
+    /// The task that each worker has at the gates.
+    pub at_work: Vec<Option<AtWork>>,
+    pub lost: bool,
+    /// Tasks in Compute.
+    pub computing: u32,
+    pub compute_busy: Busy,
+    pub lock_wait_ns: BTreeMap<String, u64>,
+    pub quarantines: Vec<Quarantined>,
+    /// When the arbiter wants to be woken.
+    pub deadline_ns: Option<u64>,
+}
+
+impl Seat {
+    pub fn new(
+        index: u32,
+        device: &scenario::Device,
+        workers: u32,
+        limits: Limits,
+        policy: &dyn PolicySource,
+    ) -> Result<Self, SimulateError> {
+        let capacity_bytes = device.vram.0;
+        let config = ArbiterConfig { device: index, capacity_bytes, workers, limits: limits.into() };
+        Ok(Self {
+            index,
+            capacity_bytes,
+            arbiter: Arbiter::new(config, policy.locks().clone()),
+            policy: seated(policy)?,
+            policy_name: policy.name().to_owned(),
+            engines: Engines::new(device),
+            memory: Memory::new(capacity_bytes),
+            queue: Line::default(),
+            idle: (0..workers).rev().collect(),
+            at_work: vec![None; workers as usize],
+            lost: false,
+            computing: 0,
+            compute_busy: Busy::default(),
+            lock_wait_ns: BTreeMap::new(),
+            quarantines: Vec::new(),
+            deadline_ns: None,
+        })
+    }
+
+    /// Feeds the arbiter. After a drain the fallback takes the seat, and what it lets in comes with the rest.
+    pub fn step(
+        &mut self,
+        now_ns: u64,
+        event: Event,
+        fallback: &dyn PolicySource,
+    ) -> Result<Vec<Command>, SimulateError> {
+        let mut commands = self.feed(now_ns, event)?;
+        while commands.last() == Some(&Command::Drained) {
+            self.policy = seated(fallback)?;
+            self.policy_name = fallback.name().to_owned();
+            commands.extend(self.feed(now_ns, Event::Installed(fallback.locks().clone()))?);
+        }
+        self.deadline_ns = self.arbiter.next_deadline();
+        Ok(commands)
+    }
+
+    fn feed(&mut self, now_ns: u64, event: Event) -> Result<Vec<Command>, SimulateError> {
+        let commands = self.arbiter.step(now_ns, event, &mut *self.policy)?;
+        for command in &commands {
+            if let Command::Quarantined(why) = command {
+                self.quarantines.push(Quarantined {
+                    policy: self.policy_name.clone(),
+                    device: self.index,
+                    at_s: seconds(now_ns),
+                    code: why.code(),
+                    sentence: why.to_string(),
+                });
+            }
+        }
+        Ok(commands)
+    }
+
+    /// The task with this id, and its worker.
+    pub fn task(&self, id: u64) -> Option<(AtWork, u32)> {
+        let found = |(worker, task): (usize, &Option<AtWork>)| {
+            Some(((*task).filter(|task| task.id == id)?, worker as u32))
+        };
+        self.at_work.iter().enumerate().find_map(found)
+    }
+
+    /// The tasks at the gates.
+    pub fn all_at_work(&self) -> Vec<AtWork> {
+        self.at_work.iter().flatten().copied().collect()
+    }
+}
+
+fn seated(policy: &dyn PolicySource) -> Result<Box<dyn SeatedPolicy>, SimulateError> {
+    policy.seat().map_err(|reason| SimulateError::Policy { name: policy.name().to_owned(), reason })
+}

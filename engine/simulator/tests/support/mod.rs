@@ -1,0 +1,172 @@
+//! The policies that ship, linked, and scenarios to begin with.
+
+#![allow(dead_code, reason = "each test program uses its part")]
+
+use interlock_arbiter::{
+    LockSpec, LockTable, PlaceError, PolicyFault, PolicyPort, PolicySource, Recorder, SeatedPolicy,
+    TimelineEvent,
+};
+use interlock_policy_api::{Capabilities, DeviceView, Observation, Policy, Request, Strided, Verdict, View};
+use interlock_serialized_fallback::SerializedFallback;
+use interlock_simulator::{PolicyFigures, Scenario, Simulated, simulate};
+use interlock_single_lock::SingleLock;
+use interlock_two_lock::TwoLock;
+use interlock_vram_token::VramToken;
+
+/// A policy of this program, with its default options.
+pub struct Linked<P> {
+    locks: LockTable,
+    policy: std::marker::PhantomData<fn() -> P>,
+}
+
+impl<P: Policy> Linked<P> {
+    pub fn new() -> Self {
+        let lock = |lock: &interlock_policy_api::Lock| LockSpec {
+            name: lock.name.to_owned(),
+            permits: lock.permits,
+            first: lock.first,
+            last: lock.last,
+        };
+        let locks = LockTable::new(P::MANIFEST.locks.iter().map(lock).collect()).expect("a sound table");
+        Self { locks, policy: std::marker::PhantomData }
+    }
+}
+
+impl<P: Policy> PolicySource for Linked<P> {
+    fn name(&self) -> &str {
+        P::MANIFEST.name
+    }
+
+    fn locks(&self) -> &LockTable {
+        &self.locks
+    }
+
+    fn seat(&self) -> Result<Box<dyn SeatedPolicy>, String> {
+        Ok(Box::new(Seated(P::new(P::Options::default())?)))
+    }
+}
+
+struct Seated<P>(P);
+
+fn has<P: Policy>(hook: Capabilities) -> bool {
+    P::MANIFEST.capabilities.contains(hook)
+}
+
+impl<P: Policy> PolicyPort for Seated<P> {
+    fn decide(&mut self, request: &Request, view: &View<'_>) -> Result<Verdict, PolicyFault> {
+        Ok(self.0.decide(request, view))
+    }
+
+    fn rank(&mut self, request: &Request, view: &View<'_>) -> Result<i64, PolicyFault> {
+        let by_priority = -i64::from(request.priority);
+        Ok(if has::<P>(Capabilities::RANK) { self.0.rank(request, view) } else { by_priority })
+    }
+
+    fn observe(&mut self, observation: &Observation) -> Result<(), PolicyFault> {
+        if has::<P>(Capabilities::OBSERVE) {
+            self.0.observe(observation);
+        }
+        Ok(())
+    }
+}
+
+impl<P: Policy> SeatedPolicy for Seated<P> {
+    fn place(&mut self, request: &Request, devices: &[DeviceView]) -> Result<u32, PlaceError> {
+        Ok(self.0.place(request, Strided::new(devices)))
+    }
+
+    fn stats(&mut self) -> Result<Vec<(String, u64)>, PolicyFault> {
+        Ok(self.0.stats())
+    }
+}
+
+/// A policy that ships, by its name.
+pub fn policy(name: &str) -> Box<dyn PolicySource> {
+    match name {
+        "serialized-fallback" => Box::new(Linked::<SerializedFallback>::new()),
+        "single-lock" => Box::new(Linked::<SingleLock>::new()),
+        "two-lock" => Box::new(Linked::<TwoLock>::new()),
+        "vram-token" => Box::new(Linked::<VramToken>::new()),
+        _ => panic!("no policy {name}"),
+    }
+}
+
+pub const POLICIES: [&str; 4] = ["serialized-fallback", "single-lock", "two-lock", "vram-token"];
+
+pub fn run(scenario: &Scenario, name: &str) -> PolicyFigures {
+    simulated(scenario, name, None).figures
+}
+
+pub fn simulated(scenario: &Scenario, name: &str, recorder: Option<&dyn Recorder>) -> Simulated {
+    let fallback = policy("serialized-fallback");
+    simulate(scenario, &*policy(name), &*fallback, recorder).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// Keeps all events.
+#[derive(Default)]
+pub struct Events(pub std::sync::Mutex<Vec<TimelineEvent>>);
+
+impl Recorder for Events {
+    fn record(&self, event: &TimelineEvent) {
+        self.0.lock().expect("nobody panics").push(event.clone());
+    }
+}
+
+/// A device of 10 GiB and one class of tasks that plan 4 GiB and 2 more: Prepare 3 s, Stage 2 s, Compute 5 s, Finish 1 s. `rest` has the
+/// arrivals and whatever else.
+pub fn scenario(rest: &str) -> Scenario {
+    parse(&format!(
+        "(devices: [(vram: \"10GiB\")], classes: [(name: \"task\", staged: \"4GiB\", extra: \"2GiB\", \
+         prepare: (time: Constant(\"3s\")), stage: Constant(\"2s\"), compute: Constant(\"5s\"), \
+         finish: (time: Constant(\"1s\")))], {rest})"
+    ))
+}
+
+pub fn parse(text: &str) -> Scenario {
+    Scenario::parse(text, None).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+pub fn assert_near(is: f64, should_be: f64, tolerance: f64, what: &str) {
+    assert!((is - should_be).abs() <= tolerance * should_be.abs(), "{what}: {is}, not {should_be}");
+}
+
+/// Waits for ever.
+pub struct Never(LockTable);
+
+impl Never {
+    pub fn new() -> Self {
+        Self(LockTable::new(Vec::new()).expect("no locks are sound"))
+    }
+}
+
+impl PolicySource for Never {
+    fn name(&self) -> &str {
+        "never"
+    }
+
+    fn locks(&self) -> &LockTable {
+        &self.0
+    }
+
+    fn seat(&self) -> Result<Box<dyn SeatedPolicy>, String> {
+        Ok(Box::new(Waits))
+    }
+}
+
+struct Waits;
+
+impl PolicyPort for Waits {
+    fn decide(&mut self, _request: &Request, _view: &View<'_>) -> Result<Verdict, PolicyFault> {
+        Ok(Verdict::wait(interlock_policy_api::WakeSet::FREED))
+    }
+}
+
+impl SeatedPolicy for Waits {
+    fn place(&mut self, _request: &Request, _devices: &[DeviceView]) -> Result<u32, PlaceError> {
+        Ok(0)
+    }
+
+    fn stats(&mut self) -> Result<Vec<(String, u64)>, PolicyFault> {
+        Ok(Vec::new())
+    }
+}
