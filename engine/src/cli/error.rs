@@ -101,6 +101,13 @@ impl From<FormatError> for CliError {
     }
 }
 
+impl From<interlock_timeline::ReadError> for CliError {
+    fn from(error: interlock_timeline::ReadError) -> Self {
+        let help = error.help();
+        Self::new(Exit::Input, error).with_help(help)
+    }
+}
+
 impl From<WitnessError> for CliError {
     fn from(error: WitnessError) -> Self {
         Self::new(Exit::Input, error).with_help(error.help())

@@ -14,6 +14,7 @@ mod output;
 mod policy;
 mod print;
 mod prove;
+mod report;
 mod setup;
 mod verify;
 
@@ -42,6 +43,8 @@ enum Command {
     Verify(verify::VerifyArgs),
     /// Make an SRS for development from a circuit
     Setup(setup::SetupArgs),
+    /// Make a page of a timeline: who did what when, and the figures
+    Report(report::ReportArgs),
     /// Look at policies, or switch them on a running engine
     #[command(subcommand)]
     Policy(policy::PolicyCommand),
@@ -80,6 +83,7 @@ fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Prove(args) => prove::run(config, &args),
         Command::Verify(args) => verify::run(&args),
         Command::Setup(args) => setup::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Policy(command) => policy::run(config, &command),
         Command::Engines { json } => engines::run(json),
         Command::Completions { shell } => {

@@ -6,6 +6,7 @@ mod control_strangers;
 mod cuda;
 mod isolation;
 mod prove;
+mod report;
 mod running;
 mod signals;
 mod support;

@@ -234,9 +234,9 @@ impl Assembly {
             let problem = Problem::OutOfOrder { task: task.id, entered: Stage::STAGE, after: state.latest };
             return Err(fault("event", problem));
         }
-        self.wait(&event, &state, &task, Stage::STAGE)?;
+        let waited_ns = self.wait(&event, &state, &task, Stage::STAGE)?;
         state.since_ns = event.at_ns;
-        self.mark(event, Some(state.index));
+        self.mark(TimelineEvent { duration_ns: Some(waited_ns), ..event }, Some(state.index));
         self.put_back(task.id, state);
         Ok(())
     }
@@ -289,9 +289,10 @@ impl Assembly {
     }
 
     fn mark(&mut self, event: TimelineEvent, task: Option<u32>) {
-        let TimelineEvent { at_ns, event: kind, device, stage, detail: text, .. } = event;
+        let TimelineEvent { at_ns, event: kind, device, stage, duration_ns, detail: text, .. } = event;
+        let took_ns = duration_ns.unwrap_or(0);
         self.begun(at_ns);
-        self.made.marks.push(Mark { at_ns, kind, device, task, stage, text });
+        self.made.marks.push(Mark { at_ns, kind, device, task, stage, took_ns, text });
     }
 
     /// Writes down the wait at the gate of `stage`, which ends now; returns how long it was.

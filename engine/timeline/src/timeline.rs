@@ -190,6 +190,8 @@ pub struct Mark {
     pub task: Option<u32>,
     /// The gate or stage it is about.
     pub stage: Option<Stage>,
+    /// How long the task had waited when it skipped, how long the stage ran that failed, how long an answer took.
+    pub took_ns: u64,
     /// What the file says about it.
     pub text: String,
 }
@@ -202,7 +204,7 @@ impl Span {
 }
 
 impl Timeline {
-    /// Reads a file. Memory is taken in proportion to its size, less than the file has.
+    /// Reads a file. Memory is taken in proportion to its size: about as much.
     ///
     /// # Errors
     /// The file cannot be read, or is no timeline: see [`Problem`].

@@ -1,0 +1,69 @@
+//! Times, sizes and shares as people read them. `templates/chart.js` writes them in the same way.
+
+/// Three digits and a unit: `1.82 s`, `18.0 ms`, `38.1 µs`; minutes and hours from two minutes on.
+pub fn time(ns: u64) -> String {
+    let seconds = ns as f64 / 1e9;
+    if ns >= 7_200_000_000_000 {
+        return format!("{:.1} h", seconds / 3600.0);
+    }
+    if ns >= 120_000_000_000 {
+        return format!("{:.1} min", seconds / 60.0);
+    }
+    let (value, unit) = match ns {
+        0 => return "0".to_owned(),
+        1..1_000 => return format!("{ns} ns"),
+        1_000..1_000_000 => (ns as f64 / 1e3, "µs"),
+        1_000_000..1_000_000_000 => (ns as f64 / 1e6, "ms"),
+        _ => (seconds, "s"),
+    };
+    format!("{} {unit}", three_digits(value))
+}
+
+/// `24.0 MiB`, `512 B`.
+pub fn bytes(bytes: u64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{} {}", three_digits(value), units[unit])
+}
+
+/// `87.4 %`.
+pub fn share(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// A number with about three digits that count.
+pub fn three_digits(value: f64) -> String {
+    let digits = if value >= 100.0 {
+        0
+    } else if value >= 10.0 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.digits$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_sizes_are_short() {
+        let times = [0, 999, 1_000, 38_100, 18_000_000, 1_824_000_000, 59_000_000_000, 150_000_000_000];
+        assert_eq!(
+            times.map(time),
+            ["0", "999 ns", "1.00 µs", "38.1 µs", "18.0 ms", "1.82 s", "59.0 s", "2.5 min"]
+        );
+        assert_eq!([0, 1023, 1024, 25_198_592].map(bytes), ["0 B", "1023 B", "1.00 KiB", "24.0 MiB"]);
+        assert_eq!(bytes(u64::MAX), "16.0 EiB");
+        assert_eq!(share(0.8739), "87.4 %");
+    }
+}
