@@ -161,8 +161,9 @@ mod tests {
                         out.begin_ns <= bar.begin_ns
                             && bar.begin_ns + bar.length_ns <= out.begin_ns + out.length_ns
                     };
-                    let out = short.iter().find(inside).expect("it is covered");
-                    prop_assert!(out.length_ns <= longest || out == bar);
+                    // One without length may lie at the edge of two.
+                    let mut covers = short.iter().filter(inside);
+                    prop_assert!(covers.any(|out| out.length_ns <= longest || out == bar));
                 }
             }
         }
