@@ -13,6 +13,7 @@
 //! | [`host`] | policies: `plugins.ron`, checks before loading, loading, instances |
 //! | [`interlock`] | the arbiter: locks, device bytes, and who may go on |
 //! | [`pipeline`] | the engine: threads that drive tasks through the arbiter |
+//! | [`experiment`] | the same work under several policies in turns, with figures and verdicts |
 //! | [`control`] | the control socket of a running engine: switches, figures |
 //! | [`report`] | what a run has to say for itself: JSON, text, timeline, trace |
 //! | [`cli`] | the `interlock` command |
@@ -24,6 +25,7 @@ pub mod circuit;
 pub mod cli;
 pub mod control;
 pub mod core;
+pub mod experiment;
 pub mod format;
 pub mod host;
 pub mod pipeline;

@@ -1,9 +1,9 @@
 //! One arm held against another.
 
-use serde::Serialize;
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use serde::{Deserialize, Serialize};
+use statrs::distribution::ContinuousCDF;
 
-use crate::interval::{Bootstrap, INTERVAL_LEVEL, Interval, mean_and_error};
+use crate::interval::{Bootstrap, INTERVAL_LEVEL, Interval, mean_and_error, student};
 
 /// How sure a verdict is: an arm that is no better is called better, or worse, in fewer than 1 of 100 experiments.
 ///
@@ -19,7 +19,7 @@ pub const POWER: f64 = 0.80;
 const PLANNED_POWER: f64 = 0.90;
 
 /// Which way a figure is good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
     /// As of proofs per second.
@@ -29,7 +29,7 @@ pub enum Better {
 }
 
 /// What a comparison comes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// The candidate is better than the baseline.
@@ -103,8 +103,7 @@ fn detectable(logs: &[f64], error_rate: f64) -> f64 {
 
 /// Standard errors between no difference and one that is found.
 pub(crate) fn quantiles(rounds: usize, error_rate: f64) -> f64 {
-    let freedom = rounds.saturating_sub(1).max(1) as f64;
-    let student = StudentsT::new(0.0, 1.0, freedom).expect("there is a degree of freedom");
+    let student = student(rounds);
     student.inverse_cdf(1.0 - error_rate / 2.0) + student.inverse_cdf(PLANNED_POWER)
 }
 

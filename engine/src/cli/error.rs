@@ -27,6 +27,8 @@ pub enum Exit {
     Output = 5,
     /// No running engine could be reached.
     Engine = 6,
+    /// A condition of `--fail-if` holds.
+    Condition = 7,
 }
 
 impl From<Exit> for ExitCode {

@@ -7,6 +7,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::host::isolation;
 
+mod ab;
 mod config;
 mod engines;
 mod error;
@@ -17,13 +18,15 @@ mod prove;
 mod report;
 mod setup;
 mod verify;
+mod work;
 
 pub use error::{CliError, Exit};
 
 /// Groth16 (BLS12-381) proofs, scheduled by a plug-in policy.
 ///
 /// Exit codes: 0 done; 1 a proof could not be made or does not verify; 2 wrong usage; 3 a bad input file;
-/// 4 a bad configuration or policy; 5 an output could not be written; 6 no running engine could be reached.
+/// 4 a bad configuration or policy; 5 an output could not be written; 6 no running engine could be reached;
+/// 7 a condition of `ab --fail-if` holds.
 #[derive(Debug, Parser)]
 #[command(name = "interlock", version)]
 pub struct Cli {
@@ -43,6 +46,8 @@ enum Command {
     Verify(verify::VerifyArgs),
     /// Make an SRS for development from a circuit
     Setup(setup::SetupArgs),
+    /// Compare policies on the same work: which is better, by how much, and how sure is that
+    Ab(Box<ab::AbArgs>),
     /// Make a page of a timeline: who did what when, and the figures
     Report(report::ReportArgs),
     /// Look at policies, or switch them on a running engine
@@ -80,7 +85,8 @@ pub fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<Exit, CliError> {
     let config = cli.config.as_deref();
     match cli.command {
-        Command::Prove(args) => prove::run(config, &args),
+        Command::Prove(args) => prove::run(config, *args),
+        Command::Ab(args) => ab::run(config, *args),
         Command::Verify(args) => verify::run(&args),
         Command::Setup(args) => setup::run(&args),
         Command::Report(args) => report::run(&args),

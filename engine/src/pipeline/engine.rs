@@ -256,6 +256,11 @@ pub struct DeviceReport {
 }
 
 impl Engine {
+    /// Nanoseconds since the engine started: the clock of its events.
+    pub fn now_ns(&self) -> u64 {
+        self.shared.clock.now_ns()
+    }
+
     /// An engine around a core, with defaults for everything else.
     pub fn builder(core: Arc<dyn Core>) -> EngineBuilder {
         EngineBuilder {

@@ -1,5 +1,6 @@
 //! What a run has to say for itself: the JSON report, the text for people, the timeline and the trace.
 
+mod experiment;
 mod policies;
 mod run;
 mod switch;
@@ -7,8 +8,9 @@ mod text;
 mod timeline;
 mod trace;
 
+pub use experiment::{arm_name, ending, render_experiment, sentence, verdict, write_experiment_csv};
 pub use policies::render_policies;
-pub use run::{PartitionLine, RunReport, StatementReport};
+pub use run::{PartitionLine, PlanReport, RunReport, StatementReport};
 pub use switch::render_switch;
 pub use text::render;
 pub use timeline::CsvTimeline;

@@ -1,6 +1,6 @@
 //! The report of one `prove` run, as `--json` prints it.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::core::{Plan, ProvingKey};
 use crate::pipeline::{DevicePolicyStats, DeviceReport, PartitionReport};
@@ -48,7 +48,7 @@ pub struct RunReport {
 }
 
 /// The circuit in numbers.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatementReport {
     /// Constraints, without the implied input rows.
     pub constraints: usize,
@@ -63,7 +63,7 @@ pub struct StatementReport {
 }
 
 /// A core's plan in numbers.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanReport {
     /// Device bytes from Stage to Compute.
     pub staged_bytes: u64,

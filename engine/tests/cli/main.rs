@@ -1,5 +1,6 @@
 //! The `interlock` program as people run it: real files in, real files out, exit codes.
 
+mod ab;
 mod bad_input;
 mod control;
 mod control_strangers;

@@ -28,8 +28,12 @@ impl Outputs {
         let publics = output_names(&args.public, names)?;
         let single = [&args.vkey, &args.trace, &args.timeline];
         let outputs = single.into_iter().flatten().chain(&proofs).chain(&publics);
-        let inputs = [&args.r1cs, &args.zkey, &args.params, &args.file].into_iter().flatten();
-        check_distinct(outputs.map(PathBuf::as_path), inputs.chain(&args.witness).map(PathBuf::as_path))?;
+        let inputs =
+            [&args.work.r1cs, &args.work.zkey, &args.work.params, &args.work.file].into_iter().flatten();
+        check_distinct(
+            outputs.map(PathBuf::as_path),
+            inputs.chain(&args.work.witness).map(PathBuf::as_path),
+        )?;
         Ok(Self { proofs, publics, format: args.proof_format })
     }
 

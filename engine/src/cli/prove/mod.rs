@@ -7,19 +7,17 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 
+use super::work::{self, Work, WorkArgs};
 use super::{CliError, Exit, config, print};
 use crate::control;
-use crate::format::PointCheck;
 use crate::host::{Config, ControlSocket, PolicyLibrary};
 use crate::pipeline::{Engine, EngineError, NoRecorder, Recorder};
 use crate::report::{self, CsvTimeline, RunReport, StatementReport};
 
 mod collect;
 mod signals;
-mod work;
 
 use collect::{Collected, Outputs, collect};
-use work::Work;
 
 /// How long the report waits for dumps of policies that were quarantined.
 const WAIT_FOR_DUMPS: Duration = Duration::from_secs(2);
@@ -27,28 +25,9 @@ const WAIT_FOR_DUMPS: Duration = Duration::from_secs(2);
 /// Either `--r1cs`, an SRS (`--zkey` or `--params`) and witnesses, or `--file` for the built-in demonstration:
 /// knowledge of a file whose chunks have these SHA-256 digests, a proof for each chunk.
 #[derive(Debug, clap::Args)]
-#[command(group(clap::ArgGroup::new("statement").required(true).args(["r1cs", "file"])))]
-#[command(group(clap::ArgGroup::new("srs").args(["zkey", "params"])))]
 pub struct ProveArgs {
-    /// The circuit, as circom compiled it
-    #[arg(long, value_name = "FILE", requires_all = ["srs", "witness"])]
-    r1cs: Option<PathBuf>,
-    /// The SRS, as snarkjs made it
-    #[arg(long, value_name = "FILE", requires = "r1cs")]
-    zkey: Option<PathBuf>,
-    /// The SRS, in bellperson's layout
-    #[arg(long, value_name = "FILE")]
-    params: Option<PathBuf>,
-    /// The witnesses, as circom's calculator made them: a proof for each
-    #[arg(long, value_name = "FILE", num_args = 1.., requires = "r1cs")]
-    witness: Vec<PathBuf>,
-    /// The file whose chunks are proved; without --params an SRS for development is made first
-    #[arg(long, value_name = "FILE")]
-    file: Option<PathBuf>,
-    /// Bytes of a chunk; the last one is padded with zero bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 256, requires = "file",
-          value_parser = clap::value_parser!(u32).range(1..=16384))]
-    chunk_bytes: u32,
+    #[command(flatten)]
+    work: WorkArgs,
 
     /// Where the proof goes; with several witnesses or chunks, the name of each comes before the extension
     #[arg(long, value_name = "FILE")]
@@ -75,10 +54,6 @@ pub struct ProveArgs {
     /// Priority of this job: higher goes first at every gate
     #[arg(long, value_name = "N", default_value_t = 0, allow_hyphen_values = true)]
     priority: i32,
-    /// How the points of the SRS are checked
-    #[arg(long, value_enum, default_value_t = Check::Sampled)]
-    check: Check,
-
     /// Where the engine can be talked to while it runs, instead of the configuration's place
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
@@ -102,25 +77,10 @@ enum ProofFormat {
     Bellperson,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Check {
-    /// Every point is on the curve; a sample of each section is in the subgroup
-    Sampled,
-    /// Every point is on the curve and in the subgroup
-    Full,
-}
-
-impl From<Check> for PointCheck {
-    fn from(check: Check) -> Self {
-        match check {
-            Check::Sampled => PointCheck::Sampled,
-            Check::Full => PointCheck::Full,
-        }
-    }
-}
-
-pub fn run(explicit_config: Option<&Path>, args: &ProveArgs) -> Result<Exit, CliError> {
-    let names = work::names(args)?;
+pub fn run(explicit_config: Option<&Path>, mut args: ProveArgs) -> Result<Exit, CliError> {
+    args.work.look_into_folders()?;
+    let args = &args;
+    let names = work::names(&args.work)?;
     let outputs = Outputs::new(args, &names)?;
     let trace = args.trace.as_deref().map(create).transpose()?;
     let _trace = report::start_logging(trace);
@@ -129,7 +89,7 @@ pub fn run(explicit_config: Option<&Path>, args: &ProveArgs) -> Result<Exit, Cli
     let cores = config::cores(&config)?;
     let core = cores.main.clone();
     let loading = Instant::now();
-    let work = Work::load(args)?;
+    let work = Work::load(&args.work)?;
     let load_ns = loading.elapsed().as_nanos() as u64;
     if let Some(path) = &args.vkey {
         work.write_vkey(path)?;
@@ -238,9 +198,7 @@ fn start(
 
 /// The engine's control socket. Proofs are made without one as well.
 fn open_control(config: &Config, engine: &Arc<Engine>, args: &ProveArgs) -> Option<control::Server> {
-    let statement = args.file.as_ref().or(args.r1cs.as_ref());
-    let statement = statement.map_or(String::new(), |file| file.display().to_string());
-    let work = format!("prove {statement} to {}", args.proof.display());
+    let work = format!("prove {} to {}", args.work.name(), args.proof.display());
     let described = control::Described { work, config: config.file.clone() };
     let opened = control::Server::open(&config.control, engine.clone(), described);
     opened.unwrap_or_else(|error| {

@@ -6,17 +6,103 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::ProveArgs;
+use clap::ValueEnum;
+
 use crate::circuit::file_chunk::FileChunk;
 use crate::circuit::{bellpepper, r1cs, wtns};
 use crate::cli::output::write_whole;
 use crate::cli::setup::development_srs;
 use crate::cli::{CliError, Exit};
 use crate::core::ProvingKey;
-use crate::format::Input;
+use crate::format::{Input, PointCheck};
 use crate::pipeline::Job;
 use crate::proof::vkey;
 use crate::srs::{params, zkey};
+
+/// Which statement, and which witnesses.
+#[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("statement").required(true).args(["r1cs", "file"])))]
+#[command(group(clap::ArgGroup::new("srs").args(["zkey", "params"])))]
+pub struct WorkArgs {
+    /// The circuit, as circom compiled it
+    #[arg(long, value_name = "FILE", requires_all = ["srs", "witness"])]
+    pub r1cs: Option<PathBuf>,
+    /// The SRS, as snarkjs made it
+    #[arg(long, value_name = "FILE", requires = "r1cs")]
+    pub zkey: Option<PathBuf>,
+    /// The SRS, in bellperson's layout
+    #[arg(long, value_name = "FILE")]
+    pub params: Option<PathBuf>,
+    /// The witnesses, as circom's calculator made them, or folders of them: a proof for each
+    #[arg(long, value_name = "FILE", num_args = 1.., requires = "r1cs")]
+    pub witness: Vec<PathBuf>,
+    /// The file whose chunks are proved; without --params an SRS for development is made first
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Bytes of a chunk; the last one is padded with zero bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 256, requires = "file",
+          value_parser = clap::value_parser!(u32).range(1..=16384))]
+    pub chunk_bytes: u32,
+    /// How the points of the SRS are checked
+    #[arg(long, value_enum, default_value_t = Check::Sampled)]
+    pub check: Check,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Check {
+    /// Every point is on the curve; a sample of each section is in the subgroup
+    Sampled,
+    /// Every point is on the curve and in the subgroup
+    Full,
+}
+
+impl WorkArgs {
+    /// The statement as it was named.
+    pub fn name(&self) -> String {
+        self.file.as_ref().or(self.r1cs.as_ref()).map_or(String::new(), |file| file.display().to_string())
+    }
+
+    /// Puts the witnesses of a folder, `*.wtns` by name, in the place of the folder.
+    ///
+    /// # Errors
+    /// [`Exit::Input`]: a folder that cannot be read, or that has none.
+    pub fn look_into_folders(&mut self) -> Result<(), CliError> {
+        let mut files = Vec::with_capacity(self.witness.len());
+        for path in self.witness.drain(..) {
+            if path.is_dir() {
+                files.extend(witnesses_in(&path)?);
+            } else {
+                files.push(path);
+            }
+        }
+        self.witness = files;
+        Ok(())
+    }
+}
+
+fn witnesses_in(folder: &Path) -> Result<Vec<PathBuf>, CliError> {
+    let entries = std::fs::read_dir(folder).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
+    let paths = entries.map_err(|error| unreadable(folder, &error))?.into_iter().map(|entry| entry.path());
+    let mut files: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|end| end == "wtns")).collect();
+    if files.is_empty() {
+        return Err(CliError::new(
+            Exit::Input,
+            format!("{}: the folder has no witness, no *.wtns", folder.display()),
+        ));
+    }
+    files.sort();
+    Ok(files)
+}
+
+impl From<Check> for PointCheck {
+    fn from(check: Check) -> Self {
+        match check {
+            Check::Sampled => PointCheck::Sampled,
+            Check::Full => PointCheck::Full,
+        }
+    }
+}
 
 /// A statement and its witnesses, ready to become a job.
 pub struct Work {
@@ -32,7 +118,7 @@ enum Source {
 }
 
 /// What each partition is called: the stem of its witness file, or the number of its chunk.
-pub fn names(args: &ProveArgs) -> Result<Vec<String>, CliError> {
+pub fn names(args: &WorkArgs) -> Result<Vec<String>, CliError> {
     let Some(file) = &args.file else {
         let stem =
             |path: &PathBuf| path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
@@ -45,7 +131,7 @@ pub fn names(args: &ProveArgs) -> Result<Vec<String>, CliError> {
 
 impl Work {
     /// Reads circuit and SRS, and holds them against each other.
-    pub fn load(args: &ProveArgs) -> Result<Self, CliError> {
+    pub fn load(args: &WorkArgs) -> Result<Self, CliError> {
         match (&args.file, &args.r1cs) {
             (Some(file), _) => Self::chunks(args, file),
             (None, Some(circuit)) => Self::witnesses(args, circuit),
@@ -53,7 +139,7 @@ impl Work {
         }
     }
 
-    fn witnesses(args: &ProveArgs, circuit: &Path) -> Result<Self, CliError> {
+    fn witnesses(args: &WorkArgs, circuit: &Path) -> Result<Self, CliError> {
         let circuit = r1cs::read(&Input::open(circuit)?)?;
         let check = args.check.into();
         let srs = match (&args.zkey, &args.params) {
@@ -67,7 +153,7 @@ impl Work {
         })
     }
 
-    fn chunks(args: &ProveArgs, path: &Path) -> Result<Self, CliError> {
+    fn chunks(args: &WorkArgs, path: &Path) -> Result<Self, CliError> {
         let chunk_bytes = args.chunk_bytes as usize;
         let file = open(path)?;
         let count = chunk_count(path, &file, args.chunk_bytes)?;

@@ -1,0 +1,29 @@
+//! Experiments with engines: the same work under several arms, in turns, with figures and verdicts.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `arm` | what is compared: policy, core, workers, limit |
+//! | `load` | jobs sent to an engine, and when each of them ended |
+//! | `run` | one run of one arm |
+//! | `series` | rounds of runs until enough is known |
+//! | `report` | what it all came to: the schema of `interlock ab --json` |
+//! | `machine` | where it ran |
+//!
+//! The arithmetic is in the crate [`interlock_experiment`]. `README.md` beside this file has the schema and what each figure means.
+
+mod arm;
+mod load;
+mod machine;
+mod report;
+mod run;
+mod series;
+
+pub use arm::{Arm, Common, MOST_ARMS, letter};
+pub use load::{Arrivals, Load, LoadError};
+pub use machine::{Machine, ResidentPeak};
+pub use report::{
+    ArmReport, ComparisonReport, ConditionReport, ExperimentReport, Latencies, MeanFigures, RoundFigures,
+    StopReason, WorkReport, comparisons, condition_names,
+};
+pub use run::{Run, RunError, RunFigures, run};
+pub use series::{ArmRuns, Experiment, Metric, Rounds, SHORTEST_RUN_S, ShortWork, Tell};

@@ -1,0 +1,177 @@
+//! One run of one arm: an engine from its start to its end.
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use super::arm::{Arm, Common};
+use super::load::{Load, LoadError, drive};
+use super::machine::ResidentPeak;
+use crate::interlock::{Recorder, TimelineEvent};
+use crate::pipeline::{DeviceReport, Engine, EngineError, Job};
+
+/// What one run came to.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunFigures {
+    /// Seconds that were measured.
+    pub seconds: f64,
+    /// Proofs that came in them.
+    pub proofs: u64,
+    /// Proofs per second.
+    pub proofs_per_s: f64,
+    /// Seconds from when a job came to its last proof, of each job that was measured, shortest first.
+    pub latencies_s: Vec<f64>,
+    /// Tasks that the policy let skip Stage. This and what follows is of the whole run, its warm-up included.
+    pub skips: u64,
+    /// `Wait` verdicts.
+    pub waits: u64,
+    /// Refused verdicts.
+    pub refused: u64,
+    /// The most device bytes that tasks held at once, of the device where that was most.
+    pub peak_reserved_bytes: u64,
+    /// Peak of resident memory of the whole process, where the system tells.
+    pub peak_rss_bytes: Option<u64>,
+}
+
+/// A run with its events.
+pub struct Run {
+    /// What it came to.
+    pub figures: RunFigures,
+    /// The part that was measured, on the clock of the events.
+    pub window_ns: (u64, u64),
+    /// What happened.
+    pub events: Vec<TimelineEvent>,
+}
+
+/// Why a run says nothing about its arm.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// The engine did not start.
+    #[error("the engine did not start: {0}")]
+    Start(String),
+    /// Its jobs were not all proved.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The policy did not stay in its seat, so that the figures are not its own.
+    #[error("the policy was quarantined on device {device} ({code}): {sentence}")]
+    Quarantined {
+        /// Which device.
+        device: usize,
+        /// The reason's code.
+        code: String,
+        /// The reason.
+        sentence: String,
+    },
+    /// A device was lost, so that other devices did its work.
+    #[error("device {device} was lost: {reason}")]
+    Lost {
+        /// Which device.
+        device: usize,
+        /// Why.
+        reason: String,
+    },
+    /// Tasks were done by the fallback core.
+    #[error("{tasks} tasks were done by the fallback core, {core}")]
+    Elsewhere {
+        /// How many.
+        tasks: u64,
+        /// Which core.
+        core: &'static str,
+    },
+}
+
+/// Keeps events in memory.
+#[derive(Default)]
+struct Kept(Mutex<Vec<TimelineEvent>>);
+
+impl Recorder for Kept {
+    fn record(&self, event: &TimelineEvent) {
+        self.0.lock().push(event.clone());
+    }
+}
+
+/// Runs an arm once.
+///
+/// # Errors
+/// [`RunError`]: the run tells nothing about the arm.
+pub fn run(
+    arm: &Arm,
+    common: &Common,
+    load: &Load,
+    seed: u64,
+    stop: &AtomicBool,
+    job: &(dyn Fn() -> Job + Sync),
+) -> Result<Run, RunError> {
+    let peak = ResidentPeak::begin();
+    let events = Arc::new(Kept::default());
+    let engine = start(arm, common, events.clone()).map_err(|error| RunError::Start(error.to_string()))?;
+    let before_ns = engine.now_ns();
+    let answered = drive(&engine, load, seed, stop, job)?;
+    let devices = engine.devices();
+    check(arm, &devices)?;
+    drop(engine);
+    let (from_ns, to_ns) = answered.window_ns;
+    let seconds = (to_ns - from_ns) as f64 / 1e9;
+    let mut latencies_s: Vec<f64> = answered.latencies_ns.iter().map(|ns| *ns as f64 / 1e9).collect();
+    latencies_s.sort_by(f64::total_cmp);
+    let sum = |of: fn(&DeviceReport) -> u64| devices.iter().map(of).sum();
+    let figures = RunFigures {
+        seconds,
+        proofs: answered.proofs,
+        proofs_per_s: answered.proofs as f64 / seconds,
+        latencies_s,
+        skips: sum(|device| device.counters.skips),
+        waits: sum(|device| device.counters.waits),
+        refused: sum(|device| device.counters.refusals.values().sum()),
+        peak_reserved_bytes: devices
+            .iter()
+            .map(|device| device.counters.peak_reserved_bytes)
+            .max()
+            .unwrap_or(0),
+        peak_rss_bytes: peak.bytes(),
+    };
+    let window_ns = (before_ns + from_ns, before_ns + to_ns);
+    let events = mem::take(&mut *events.0.lock());
+    Ok(Run { figures, window_ns, events })
+}
+
+fn start(arm: &Arm, common: &Common, events: Arc<Kept>) -> Result<Engine, EngineError> {
+    let builder = Engine::builder(arm.core.clone());
+    let builder = match &arm.fallback_core {
+        Some(core) => builder.fallback_core(core.clone()),
+        None => builder,
+    };
+    builder
+        .policy(arm.policy.clone())
+        .workers_per_device(arm.workers)
+        .synthesis_workers(common.synthesis_workers)
+        .verify_proofs(common.verify_proofs)
+        .limits(common.limits)
+        .recorder(events)
+        .start()
+}
+
+/// Whether the arm's own policy and devices did the work.
+fn check(arm: &Arm, devices: &[DeviceReport]) -> Result<(), RunError> {
+    let mut elsewhere: BTreeMap<&'static str, u64> = BTreeMap::new();
+    for (index, device) in devices.iter().enumerate() {
+        if let Some(quarantine) = &device.quarantine {
+            let (code, sentence) = (quarantine.code.to_string(), quarantine.sentence.clone());
+            return Err(RunError::Quarantined { device: index, code, sentence });
+        }
+        if let Some(reason) = &device.lost {
+            return Err(RunError::Lost { device: index, reason: reason.clone() });
+        }
+        if device.core != arm.core.name() && device.counters.finished > 0 {
+            *elsewhere.entry(device.core).or_default() += device.counters.finished;
+        }
+    }
+    match elsewhere.into_iter().next() {
+        Some((core, tasks)) => Err(RunError::Elsewhere { tasks, core }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,180 @@
+//! An experiment for people, and as CSV.
+
+use std::fmt::Write as _;
+use std::io;
+
+use interlock_experiment::Verdict;
+
+use super::text::bytes;
+use crate::experiment::{ArmReport, ComparisonReport, ExperimentReport, StopReason};
+
+/// The experiment as text: the verdict first.
+pub fn render_experiment(report: &ExperimentReport) -> String {
+    let mut text = String::new();
+    for comparison in report.comparisons.iter().filter(|comparison| comparison.primary) {
+        text += &format!("{}\n", sentence(report, comparison));
+    }
+    text += &format!("{}\n\n", ending(report));
+    for arm in &report.arms {
+        // Writing to a String cannot fail.
+        let _ = write_arm(&mut text, arm);
+    }
+    if !report.comparisons.is_empty() {
+        text += "\ncandidate over baseline, with 95% intervals:\n";
+    }
+    for comparison in &report.comparisons {
+        let ComparisonReport { candidate, baseline, metric, ratio, .. } = comparison;
+        let _ = writeln!(
+            text,
+            "  {metric:14} {candidate}/{baseline} {:.4} [{:.4}, {:.4}]  {}",
+            ratio.estimate,
+            ratio.low,
+            ratio.high,
+            verdict(comparison.verdict),
+        );
+    }
+    for condition in &report.conditions {
+        let holds = match condition.holds {
+            Some(true) => "holds",
+            Some(false) => "does not hold",
+            None => "could not be worked out: an arm has no figures",
+        };
+        let _ = writeln!(text, "fail if {}: {holds}", condition.condition);
+    }
+    text
+}
+
+/// A verdict in words.
+pub fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Better => "better",
+        Verdict::Worse => "worse",
+        Verdict::NoDifference => "no difference seen",
+    }
+}
+
+/// What one comparison by the deciding figure comes to, as a sentence.
+pub fn sentence(report: &ExperimentReport, comparison: &ComparisonReport) -> String {
+    let name = |letter: &str| {
+        let arm = report.arms.iter().find(|arm| arm.arm == letter);
+        arm.map_or(letter.to_owned(), |arm| format!("{letter} ({})", arm_name(arm)))
+    };
+    let (candidate, baseline) = (name(&comparison.candidate), name(&comparison.baseline));
+    let percent = |ratio: f64| format!("{:+.1}%", (ratio - 1.0) * 100.0);
+    let ratio = comparison.ratio;
+    let range = format!("{} ({} to {})", percent(ratio.estimate), percent(ratio.low), percent(ratio.high));
+    let metric = &comparison.metric;
+    let detectable = comparison.detectable * 100.0;
+    match comparison.verdict {
+        Verdict::Better => format!("{candidate} is better than {baseline}: {metric} {range}"),
+        Verdict::Worse => format!("{candidate} is worse than {baseline}: {metric} {range}"),
+        Verdict::NoDifference => format!(
+            "no difference seen between {candidate} and {baseline}: {metric} {range}; one of {detectable:.1}% would have been seen"
+        ),
+    }
+}
+
+/// An arm by what it is: its policy, and what else was said.
+pub fn arm_name(arm: &ArmReport) -> String {
+    format!("{}{}, {} core, {} workers", arm.policy, arm.options, arm.core, arm.workers)
+        + &arm.vram_limit.map_or(String::new(), |limit| format!(", {}", bytes(limit)))
+}
+
+/// Why the experiment ended, as a sentence.
+pub fn ending(report: &ExperimentReport) -> String {
+    let run = format!("{} rounds in {:.0} s", report.rounds, report.elapsed_s);
+    let detect = report.detect * 100.0;
+    let more = format!("about {} rounds would show a difference of {detect}%", report.rounds_needed);
+    match report.stopped {
+        StopReason::Enough => format!("{run}: enough to see a difference of {detect}%"),
+        StopReason::Budget => format!("{run}: the time was over; {more}"),
+        StopReason::Rounds => format!("{run}, all that were allowed; {more}"),
+        StopReason::Stopped => format!("{run}, then it was stopped; {more}"),
+        StopReason::ArmsFailed => format!("{run}: fewer than two arms are left"),
+    }
+}
+
+fn write_arm(text: &mut String, arm: &ArmReport) -> std::fmt::Result {
+    writeln!(text, "{} {}", arm.arm, arm_name(arm))?;
+    if let Some(failed) = &arm.failed {
+        writeln!(text, "  FAILED after {} rounds: {failed}", arm.rounds.len())?;
+    }
+    let Some(figures) = &arm.figures else { return Ok(()) };
+    let latency = figures.latency_s;
+    writeln!(
+        text,
+        "  {:.3} proofs/s; job latency p50 {:.3} s, p95 {:.3} s, p99 {:.3} s; skips {:.1}, waits {:.1}, refused {}",
+        figures.proofs_per_s,
+        latency.p50,
+        latency.p95,
+        latency.p99,
+        figures.skips,
+        figures.waits,
+        figures.refused,
+    )?;
+    write!(text, "  peak reserved {}", bytes(figures.peak_reserved_bytes))?;
+    if let Some(peak) = figures.peak_rss_bytes {
+        write!(text, ", peak resident {}", bytes(peak))?;
+    }
+    writeln!(text)
+}
+
+/// A line for each run.
+///
+/// # Errors
+/// The writer's.
+pub fn write_experiment_csv(report: &ExperimentReport, writer: impl io::Write) -> io::Result<()> {
+    let mut csv = csv::Writer::from_writer(writer);
+    for arm in &report.arms {
+        for round in &arm.rounds {
+            csv.serialize(Line::of(arm, round.round, &round.figures)).map_err(io::Error::other)?;
+        }
+    }
+    csv.flush()
+}
+
+/// A line of the CSV file.
+#[derive(serde::Serialize)]
+struct Line<'a> {
+    arm: &'a str,
+    policy: &'a str,
+    options: &'a str,
+    core: &'a str,
+    workers: u32,
+    vram_limit: Option<u64>,
+    round: usize,
+    seconds: f64,
+    proofs: u64,
+    proofs_per_s: f64,
+    latency_min_s: Option<f64>,
+    latency_max_s: Option<f64>,
+    skips: u64,
+    waits: u64,
+    refused: u64,
+    peak_reserved_bytes: u64,
+    peak_rss_bytes: Option<u64>,
+}
+
+impl<'a> Line<'a> {
+    fn of(arm: &'a ArmReport, round: usize, figures: &crate::experiment::RunFigures) -> Self {
+        Self {
+            arm: &arm.arm,
+            policy: &arm.policy,
+            options: &arm.options,
+            core: &arm.core,
+            workers: arm.workers,
+            vram_limit: arm.vram_limit,
+            round,
+            seconds: figures.seconds,
+            proofs: figures.proofs,
+            proofs_per_s: figures.proofs_per_s,
+            latency_min_s: figures.latencies_s.first().copied(),
+            latency_max_s: figures.latencies_s.last().copied(),
+            skips: figures.skips,
+            waits: figures.waits,
+            refused: figures.refused,
+            peak_reserved_bytes: figures.peak_reserved_bytes,
+            peak_rss_bytes: figures.peak_rss_bytes,
+        }
+    }
+}

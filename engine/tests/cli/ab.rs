@@ -1,0 +1,110 @@
+//! `interlock ab`: figures, verdicts, exit codes.
+
+use serde_json::Value;
+
+use super::running::{entry, write_config};
+use super::support::{POLICIES, Workbench, stderr};
+
+fn bench(faulty: &str) -> Workbench {
+    let bench = Workbench::new().with_multiplier();
+    let mut entries: Vec<_> = POLICIES.iter().map(|name| entry(name, "")).collect();
+    entries.push(entry("faulty", faulty));
+    write_config(&bench, "", &entries);
+    bench
+}
+
+/// Enough jobs for runs that are long enough, on any machine that is not far faster than today's.
+const WORK: [&str; 10] =
+    ["--r1cs", "mul.r1cs", "--zkey", "mul.zkey", "--witness", "mul.wtns", "-c", "120", "--rounds", "2"];
+
+fn ab<'a>(policies: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    [&["ab", "--policies", policies], &WORK[..], more].concat()
+}
+
+#[test]
+fn the_report_has_the_figures_of_each_arm_and_what_they_come_to() {
+    let bench = bench("");
+    let arms = "two-lock,vram-token(compute_permits: 1)";
+    let output = bench.succeed(&ab(arms, &["--json", "--csv", "runs.csv", "--workers", "1,2"]));
+    let report: Value = serde_json::from_str(&output).expect("it is JSON");
+    assert_eq!(report["schema"], 1);
+    let arms = report["arms"].as_array().expect("a list");
+    let told: Vec<_> = arms
+        .iter()
+        .map(|arm| (arm["arm"].as_str(), arm["policy"].as_str(), arm["workers"].as_u64()))
+        .collect();
+    let expected =
+        [("A", "two-lock", 1), ("B", "vram-token", 1), ("C", "two-lock", 2), ("D", "vram-token", 2)];
+    assert_eq!(told, expected.map(|(arm, policy, workers)| (Some(arm), Some(policy), Some(workers))));
+    assert_eq!(arms[1]["options"], "(compute_permits: 1)");
+    for arm in arms {
+        assert_eq!(arm["failed"], Value::Null);
+        let rounds = arm["rounds"].as_array().expect("a list");
+        assert_eq!(rounds.len(), 2);
+        let mean: f64 = rounds.iter().filter_map(|round| round["proofs_per_s"].as_f64()).sum::<f64>() / 2.0;
+        assert!((mean / arm["figures"]["proofs_per_s"].as_f64().expect("a number") - 1.0).abs() < 1e-9);
+    }
+    let comparisons = report["comparisons"].as_array().expect("a list");
+    assert_eq!(comparisons.len(), 9, "three arms against A, by three figures");
+    for comparison in comparisons {
+        assert_eq!(comparison["baseline"], "A");
+        assert!(
+            ["better", "worse", "no_difference"].contains(&comparison["verdict"].as_str().expect("a word"))
+        );
+    }
+    assert_eq!(report["verdict"], comparisons[0]["verdict"]);
+    let lines = std::fs::read_to_string(bench.path("runs.csv")).expect("it was written");
+    assert_eq!(lines.lines().count(), 1 + 4 * 2);
+}
+
+#[test]
+fn conditions_decide_the_exit_code() {
+    let bench = bench("");
+    let holds = bench
+        .run(&ab("two-lock,two-lock", &["--fail-if", "B.proofs_per_s > 0.0", "--fail-if", "B.skips > 1e9"]));
+    assert_eq!(holds.status.code(), Some(7), "{}", stderr(&holds));
+    let text = String::from_utf8_lossy(&holds.stdout).into_owned();
+    assert!(text.contains("fail if B.proofs_per_s > 0.0: holds"), "{text}");
+    assert!(text.contains("fail if B.skips > 1e9: does not hold"), "{text}");
+}
+
+#[test]
+fn an_arm_that_fails_is_told_and_the_others_are_kept() {
+    let bench = bench("(verdict: \"unknown\")");
+    let output = bench.run(&ab("two-lock,faulty,single-lock", &["--json"]));
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert!(report["arms"][1]["failed"].as_str().expect("why").contains("quarantined"));
+    assert_eq!(report["comparisons"][0]["candidate"], "C");
+    assert_eq!(report["comparisons"][0]["rounds"], 2);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_anything_runs() {
+    let bench = bench("");
+    for (policies, more, code, says) in [
+        ("two-lock", &[][..], 2, "one arm only"),
+        ("two-lock,none", &[], 4, "no policy is named \"none\""),
+        ("two-lock,vram-token(permits: 1)", &[], 4, "unknown option `permits`"),
+        ("two-lock,vram-token(", &[], 2, "parentheses"),
+        ("two-lock,", &[], 2, "a name is missing"),
+        ("two-lock,two-lock", &["--fail-if", "C.proofs_per_s < 1.0"], 2, "C"),
+        ("two-lock,two-lock", &["--fail-if", "B.proofs_per_s <"], 2, "no condition"),
+        ("two-lock,two-lock", &["--detect", "0"], 2, "percentage"),
+        ("two-lock,two-lock", &["--rate=-1"], 2, "rate"),
+        ("two-lock,two-lock", &["--vram-limit", "1potato"], 2, "no size"),
+    ] {
+        let output = bench.run(&ab(policies, more));
+        assert_eq!(output.status.code(), Some(code), "{policies} {more:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(says), "{policies} {more:?}: {}", stderr(&output));
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn a_limit_that_no_task_fits_takes_its_arms_out() {
+    let bench = bench("");
+    let output = bench.run(&ab("two-lock,single-lock", &["--vram-limit", "1KiB"]));
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("the engine took no job"), "{}", stderr(&output));
+}

@@ -1,0 +1,209 @@
+//! Experiments: what is counted, and what becomes of arms that fail.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use interlock_engine::experiment::{
+    Arm, Arrivals, Common, Experiment, Load, LoadError, Metric, Rounds, RunError, ShortWork, StopReason,
+    Tell, comparisons,
+};
+use interlock_engine::host::{OptionsText, PolicyLibrary};
+use interlock_engine::interlock::Limits;
+
+use super::faulty::{Fault, FaultyCore};
+use super::scripted::ScriptedCore;
+use super::{Core, cpu, job};
+
+const PARTITIONS: u64 = 3;
+
+fn arm(policy: PolicyLibrary, core: Arc<dyn Core>) -> Arm {
+    Arm { policy, options: String::new(), core, fallback_core: None, workers: 2, vram_limit: None }
+}
+
+fn good() -> Arm {
+    let two_lock = PolicyLibrary::linked(interlock_two_lock::interlock_policy(), &OptionsText::default());
+    arm(two_lock.expect("it is good"), cpu())
+}
+
+fn with_faulty(options: &str) -> Arm {
+    let module = interlock_fixture_faulty::interlock_policy();
+    arm(PolicyLibrary::linked(module, &OptionsText::new(options)).expect("it is good"), cpu())
+}
+
+fn closed(jobs: u32, warm_up: u32, in_flight: u32) -> Load {
+    Load { jobs, warm_up, arrivals: Arrivals::Closed { in_flight } }
+}
+
+struct Ran {
+    rounds: Result<Rounds, ShortWork>,
+    /// Arms in the order in which they ran.
+    order: Vec<usize>,
+}
+
+fn experiment(arms: &[Arm], load: Load, most_rounds: usize, shortest_run_s: f64) -> Ran {
+    let stop = AtomicBool::new(false);
+    let experiment = Experiment {
+        arms,
+        common: Common { synthesis_workers: 1, verify_proofs: true, limits: Limits::DEFAULT },
+        load,
+        seed: 5,
+        // Nothing is ever enough: the rounds decide.
+        detect: 1e-9,
+        most_rounds,
+        shortest_run_s,
+        budget: Duration::from_secs(3600),
+        job: &|| job(PARTITIONS),
+        stop: &stop,
+    };
+    let mut order = Vec::new();
+    let rounds = experiment.run(&mut |tell| {
+        if let Tell::Begins { arm, .. } = tell {
+            order.push(arm);
+        }
+    });
+    Ran { rounds, order }
+}
+
+#[test]
+fn arms_run_in_turns_and_what_was_asked_for_is_measured() {
+    let ran = experiment(&[good(), arm(PolicyLibrary::fallback(), cpu())], closed(4, 1, 1), 4, 0.0);
+    assert_eq!(ran.order, [0, 1, 1, 0, 0, 1, 1, 0]);
+    let rounds = ran.rounds.expect("it is long enough");
+    assert_eq!((rounds.rounds, rounds.stopped), (4, StopReason::Rounds));
+    for runs in &rounds.arms {
+        assert_eq!(runs.failed, None);
+        let numbers: Vec<usize> = runs.rounds.iter().map(|(round, _)| *round).collect();
+        assert_eq!(numbers, [0, 1, 2, 3]);
+        for (_, figures) in &runs.rounds {
+            // One job at a time: the window has all proofs of the jobs that are measured, and no other.
+            assert_eq!(figures.proofs, 4 * PARTITIONS);
+            assert_eq!(figures.latencies_s.len(), 4);
+            assert!(figures.latencies_s.is_sorted() && figures.latencies_s[0] > 0.0);
+            assert!(figures.latencies_s.iter().sum::<f64>() <= figures.seconds, "one after the other");
+            assert!((figures.proofs_per_s * figures.seconds - figures.proofs as f64).abs() < 1e-6);
+            assert_eq!(figures.refused, 0);
+            assert!(figures.peak_reserved_bytes > 0);
+        }
+        let last = runs.last.as_ref().expect("it is kept");
+        assert!(!last.events.is_empty());
+        assert!(last.window_ns.0 < last.window_ns.1);
+    }
+    let compared = comparisons(&rounds, Metric::ProofsPerSecond);
+    assert_eq!(compared.len(), 3);
+    assert!(compared[0].primary && compared[0].metric == "proofs_per_s" && compared[0].rounds == 4);
+    assert_eq!((compared[0].baseline.as_str(), compared[0].candidate.as_str()), ("A", "B"));
+}
+
+#[test]
+fn with_more_jobs_on_their_way_the_window_has_at_least_what_was_asked_for() {
+    let ran = experiment(&[good(), good()], closed(6, 3, 3), 2, 0.0);
+    for runs in &ran.rounds.expect("it is long enough").arms {
+        for (_, figures) in &runs.rounds {
+            assert_eq!(figures.latencies_s.len(), 6);
+            // Jobs of the warm-up may end before the window, those on their way at its end are not all proved.
+            assert!(
+                figures.proofs >= 3 * PARTITIONS && figures.proofs <= 12 * PARTITIONS,
+                "{}",
+                figures.proofs
+            );
+        }
+    }
+}
+
+#[test]
+fn jobs_of_an_open_loop_are_measured_from_when_they_came() {
+    let load = Load { jobs: 5, warm_up: 2, arrivals: Arrivals::Poisson { jobs_per_s: 200.0 } };
+    let ran = experiment(&[good(), good()], load, 2, 0.0);
+    let rounds = ran.rounds.expect("it is long enough");
+    for runs in &rounds.arms {
+        assert_eq!(runs.failed, None);
+        for (_, figures) in &runs.rounds {
+            assert_eq!(figures.latencies_s.len(), 5);
+            assert!(figures.proofs >= 5 * PARTITIONS);
+        }
+    }
+    assert_eq!(comparisons(&rounds, Metric::Latency95)[0].metric, "latency_p95_s");
+}
+
+#[test]
+fn an_arm_whose_policy_is_quarantined_fails_and_the_others_go_on() {
+    let ran = experiment(&[good(), with_faulty("(verdict: \"unknown\")"), good()], closed(2, 0, 1), 3, 0.0);
+    let rounds = ran.rounds.expect("it is long enough");
+    assert!(matches!(&rounds.arms[1].failed, Some(RunError::Quarantined { code, .. }) if code == "refusals"));
+    assert_eq!(ran.order.iter().filter(|arm| **arm == 1).count(), 1, "not again");
+    assert_eq!((rounds.arms[0].rounds.len(), rounds.arms[2].rounds.len()), (3, 3));
+    let compared = comparisons(&rounds, Metric::ProofsPerSecond);
+    assert!(compared.iter().all(|compared| compared.candidate == "C" && compared.baseline == "A"));
+}
+
+#[test]
+fn an_arm_that_makes_no_proof_fails() {
+    let bad = arm(PolicyLibrary::fallback(), Arc::new(FaultyCore::new(Fault::WrongProof, u32::MAX)));
+    let ran = experiment(&[bad, good()], closed(2, 0, 1), 5, 0.0);
+    let rounds = ran.rounds.expect("it is long enough");
+    assert!(matches!(&rounds.arms[0].failed, Some(RunError::Load(LoadError::NoProof { .. }))));
+    assert_eq!((rounds.rounds, rounds.stopped), (1, StopReason::ArmsFailed));
+    assert!(comparisons(&rounds, Metric::ProofsPerSecond).is_empty());
+}
+
+#[test]
+fn work_that_is_too_short_says_how_much_would_do() {
+    // No run of two jobs takes an hour.
+    let ran = experiment(&[good(), good()], closed(2, 0, 1), 5, 3600.0);
+    let short = ran.rounds.err().expect("it is too short");
+    let needed = 2.0 * 3600.0 / short.seconds;
+    assert!(short.jobs as f64 >= needed && short.jobs as f64 <= 1.3 * needed + 1.0, "{short:?}");
+}
+
+#[test]
+fn an_experiment_that_is_stopped_ends_with_what_it_has() {
+    let stop = AtomicBool::new(false);
+    let arms = [good(), good()];
+    let experiment = Experiment {
+        arms: &arms,
+        common: Common { synthesis_workers: 1, verify_proofs: true, limits: Limits::DEFAULT },
+        load: closed(2, 0, 1),
+        seed: 1,
+        detect: 1e-9,
+        most_rounds: 1000,
+        shortest_run_s: 0.0,
+        budget: Duration::from_secs(3600),
+        job: &|| job(PARTITIONS),
+        stop: &stop,
+    };
+    let rounds = experiment.run(&mut |tell| {
+        if matches!(tell, Tell::Begins { round: 2, .. }) {
+            stop.store(true, Ordering::SeqCst);
+        }
+    });
+    let rounds = rounds.expect("it is long enough");
+    assert_eq!(rounds.stopped, StopReason::Stopped);
+    for runs in &rounds.arms {
+        assert_eq!(
+            (runs.rounds.len(), &runs.failed),
+            (2, &None),
+            "the run that was given up counts for nobody"
+        );
+    }
+}
+
+#[test]
+fn a_device_that_is_lost_takes_its_arm_out() {
+    let lost = ScriptedCore::new(&[1 << 30, 1 << 30], |call| match call {
+        call if call.device == 1 && call.stage == "Compute" => Err(super::scripted::lost(1)),
+        _ => Ok(()),
+    });
+    let ran = experiment(
+        &[good(), arm(PolicyLibrary::fallback(), Arc::new(lost)), good()],
+        closed(4, 0, 2),
+        2,
+        0.0,
+    );
+    let rounds = ran.rounds.expect("it is long enough");
+    assert!(
+        matches!(&rounds.arms[1].failed, Some(RunError::Lost { device: 1, .. })),
+        "{:?}",
+        rounds.arms[1].failed
+    );
+}
