@@ -66,6 +66,22 @@ fn a_card_that_holds_one_task_stages_inline() {
     assert_eq!(figures.devices[0].peak_taken_bytes, 6 << 30);
 }
 
+/// Two cores, and each stage on the device asks for both: whatever overlaps there takes turns, as on the CPU core.
+#[test]
+fn a_device_that_is_the_host_shares_its_processor() {
+    let rest = closed(2, 2, 2) + ", synthesis: (workers: 2), host: (cores: 2)";
+    let mut scenario = scenario(&rest);
+    scenario.devices[0].vram = interlock_settings::ByteSize(12 << 30);
+    scenario.devices[0].host_cores = Some(2.0);
+    let figures = run(&scenario, "vram-token");
+    // Both prepare, each on a core of its own; both upload and compute, at half the speed; both finish.
+    assert_eq!(figures.makespan_s, PREPARE + 2.0 * (STAGE + COMPUTE) + FINISH);
+    assert_near(figures.kernels_busy, 2.0 * COMPUTE / figures.makespan_s, 1e-9, "kernels busy");
+    // Prepare of the second task costs the first one nothing but half of what it takes.
+    let figures = run(&scenario, "serialized-fallback");
+    assert_eq!(figures.makespan_s, 2.0 * ALL);
+}
+
 #[test]
 fn kernels_that_share_an_engine_take_as_long_as_one_after_the_other() {
     let text = |kernels: &str| {

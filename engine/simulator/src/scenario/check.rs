@@ -64,6 +64,14 @@ impl Scenario {
             for (what, count) in counts {
                 positive(what, count).map_err(at(&[Field("devices"), Item(index), Field(what)]))?;
             }
+            if let Some(cores) = device.host_cores {
+                let path = [Field("devices"), Item(index), Field("host_cores")];
+                above_zero("number of cores", cores).map_err(at(&path))?;
+                if let Some(there) = self.host.cores.filter(|there| cores > *there) {
+                    let fault = ScenarioFault::MoreThanHost { what: "cores", asked: cores, there };
+                    return Err((path.to_vec(), fault));
+                }
+            }
             if let Kernels::Shared { throughput } = device.kernels {
                 let path = [Field("devices"), Item(index), Field("kernels"), Field("throughput")];
                 above_zero("throughput", throughput).map_err(at(&path))?;

@@ -83,6 +83,10 @@ pub struct Device {
     /// What becomes of more.
     #[serde(default)]
     pub kernels: Kernels,
+    /// The device is the host itself, as that of the CPU core is: uploads and kernels are work of its processor, each for so many
+    /// cores. Left out: it has engines of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_cores: Option<f64>,
 }
 
 /// What becomes of the kernels of more tasks than a device has compute engines.

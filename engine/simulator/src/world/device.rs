@@ -118,6 +118,11 @@ impl Engines {
         self.busy.set(now_ns, false);
     }
 
+    /// Says whether kernels run that run elsewhere: on the host.
+    pub fn set_busy(&mut self, now_ns: u64, busy: bool) {
+        self.busy.set(now_ns, busy);
+    }
+
     /// Nanoseconds in which kernels ran.
     pub fn busy_ns(&self, now_ns: u64) -> u64 {
         self.busy.total_ns(now_ns)

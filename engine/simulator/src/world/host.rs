@@ -26,7 +26,11 @@ pub(super) struct Demand {
 
 impl Demand {
     pub fn of(work: &CpuWork) -> Self {
-        Self { cores: (work.cores * MILLIONTHS).round() as u64, bandwidth: work.bandwidth.0 }
+        Self { bandwidth: work.bandwidth.0, ..Self::of_cores(work.cores) }
+    }
+
+    pub fn of_cores(cores: f64) -> Self {
+        Self { cores: (cores * MILLIONTHS).round() as u64, bandwidth: 0 }
     }
 }
 

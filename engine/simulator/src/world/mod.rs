@@ -36,7 +36,7 @@ mod task;
 mod worker;
 
 use arrivals::Sources;
-use device::Operation;
+use device::{Kind, Operation};
 use host::Processor;
 use seat::{AtWork, Seat};
 use task::{Attempt, Doing, Line, Task, TimesOf};
@@ -88,10 +88,23 @@ enum Timer {
 /// CPU work that goes on.
 #[derive(Clone, Copy, Debug)]
 enum CpuTask {
-    Synthesis { slot: u32, worker: u32 },
+    Synthesis {
+        slot: u32,
+        worker: u32,
+    },
     Stage(Attempt),
-    Fallback { slot: u32 },
-    FallbackVerify { slot: u32 },
+    /// An upload or kernels, on a device that is the host itself.
+    OnHost {
+        device: u32,
+        kind: Kind,
+        attempt: Attempt,
+    },
+    Fallback {
+        slot: u32,
+    },
+    FallbackVerify {
+        slot: u32,
+    },
 }
 
 /// What is still to be done at this moment.
@@ -270,6 +283,7 @@ impl<'a> World<'a> {
         match done {
             CpuTask::Synthesis { slot, worker } => self.synthesized(slot, worker),
             CpuTask::Stage(attempt) => self.cpu_stage_ended(attempt),
+            CpuTask::OnHost { device, kind, attempt } => self.on_host_ended(device, kind, attempt),
             CpuTask::Fallback { slot } => self.fallback_ended(slot),
             CpuTask::FallbackVerify { slot } => self.fallback_verified(slot),
         }

@@ -11,6 +11,8 @@ use super::World;
 const CORE: &str = "simulated";
 /// What the core is called that takes over what failed.
 const FALLBACK_CORE: &str = "cpu";
+/// What the core is called whose devices are the host itself.
+const HOST_CORE: &str = FALLBACK_CORE;
 
 impl World<'_> {
     /// Writes an event down, if anybody listens: it is only put together then.
@@ -25,7 +27,9 @@ impl World<'_> {
     }
 
     fn on_device(&self, kind: TimelineKind, device: u32) -> TimelineEvent {
-        TimelineEvent { core: Cow::Borrowed(CORE), device: Some(device), ..self.event(kind) }
+        let on_host = self.seats.get(device as usize).is_some_and(|seat| seat.host_cores.is_some());
+        let core = if on_host { HOST_CORE } else { CORE };
+        TimelineEvent { core: Cow::Borrowed(core), device: Some(device), ..self.event(kind) }
     }
 
     fn of_task(&self, kind: TimelineKind, slot: u32) -> TimelineEvent {

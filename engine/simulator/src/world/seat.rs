@@ -28,6 +28,10 @@ pub(super) struct Seat {
     /// The policy that the seat has now.
     pub policy_name: String,
     pub engines: Engines,
+    /// Cores of the host for uploads and kernels, where the device is the host itself.
+    pub host_cores: Option<f64>,
+    /// Kernels that run on the host.
+    pub kernels_on_host: u32,
     pub memory: Memory,
     /// Tasks that wait for a worker.
     pub queue: Line,
@@ -62,6 +66,8 @@ impl Seat {
             policy: seated(policy)?,
             policy_name: policy.name().to_owned(),
             engines: Engines::new(device),
+            host_cores: device.host_cores,
+            kernels_on_host: 0,
             memory: Memory::new(capacity_bytes),
             queue: Line::default(),
             idle: (0..workers).rev().collect(),

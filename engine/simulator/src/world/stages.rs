@@ -5,8 +5,9 @@ use interlock_policy_api::Stage;
 use rand::Rng;
 
 use super::device::{Kind, Operation};
+use super::host::Demand;
 use super::task::{Attempt, Doing};
-use super::{Timer, World};
+use super::{CpuTask, Timer, World};
 use crate::scenario::{CallSite, Fault};
 
 impl World<'_> {
@@ -120,9 +121,33 @@ impl World<'_> {
     fn hand_over(&mut self, slot: u32, kind: Kind, work_ns: u64) {
         let task = &self.tasks[slot as usize];
         let (device, number) = (task.device, task.attempt);
+        if let Some(cores) = self.seats[device as usize].host_cores.filter(|_| kind != Kind::Call) {
+            let attempt = Attempt { slot, number };
+            self.set_kernels_on_host(device, kind, 1);
+            let what = CpuTask::OnHost { device, kind, attempt };
+            self.processor.begin(self.now_ns, Demand::of_cores(cores), work_ns, what);
+            return;
+        }
         let operation = Operation { kind, work_ns, attempt: Attempt { slot, number } };
         self.seats[device as usize].engines.hand_over(self.now_ns, operation, &mut self.begun);
         self.operations_begun(device);
+    }
+
+    /// An upload or kernels on a device that is the host itself have ended.
+    pub(super) fn on_host_ended(&mut self, device: u32, kind: Kind, attempt: Attempt) {
+        self.set_kernels_on_host(device, kind, -1);
+        match kind {
+            Kind::Kernels => self.kernels_ended(attempt),
+            Kind::Upload | Kind::Call => self.operation_ended(attempt),
+        }
+    }
+
+    fn set_kernels_on_host(&mut self, device: u32, kind: Kind, change: i32) {
+        if kind == Kind::Kernels {
+            let seat = &mut self.seats[device as usize];
+            seat.kernels_on_host = seat.kernels_on_host.saturating_add_signed(change);
+            seat.engines.set_busy(self.now_ns, seat.kernels_on_host > 0);
+        }
     }
 
     /// Sets timers for uploads and calls that have begun.
