@@ -1,5 +1,6 @@
 //! Jobs sent to an engine, and when each of them ended.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -23,6 +24,15 @@ pub enum Arrivals {
         /// Jobs per second, on average.
         jobs_per_s: f64,
     },
+}
+
+impl fmt::Display for Arrivals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed { in_flight } => write!(f, "{in_flight} on their way at once"),
+            Self::Poisson { jobs_per_s } => write!(f, "{jobs_per_s} a second at random times"),
+        }
+    }
 }
 
 /// What one run sends.

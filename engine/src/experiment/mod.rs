@@ -25,5 +25,5 @@ pub use report::{
     ArmReport, ComparisonReport, ConditionReport, ExperimentReport, Latencies, MeanFigures, RoundFigures,
     StopReason, WorkReport, comparisons, condition_names,
 };
-pub use run::{Run, RunError, RunFigures, run};
+pub use run::{LockSeconds, Run, RunError, RunFigures, run};
 pub use series::{ArmRuns, Experiment, Metric, Rounds, SHORTEST_RUN_S, ShortWork, Tell};

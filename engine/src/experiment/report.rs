@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::arm::{Arm, letter};
 use super::load::Load;
 use super::machine::Machine;
-use super::run::RunFigures;
+use super::run::{LockSeconds, RunFigures};
 use super::series::{ArmRuns, Metric, Rounds};
 use crate::report::{PlanReport, StatementReport};
 
@@ -121,6 +121,12 @@ pub struct MeanFigures {
     /// Latencies of all jobs of all rounds.
     pub latency_s: Latencies,
     /// Mean of the rounds.
+    pub device_busy: f64,
+    /// Mean of the rounds in which something was staged ahead.
+    pub overlap: Option<f64>,
+    /// Means of the rounds.
+    pub locks: BTreeMap<String, LockSeconds>,
+    /// Mean of the rounds.
     pub skips: f64,
     /// Mean of the rounds.
     pub waits: f64,
@@ -213,6 +219,9 @@ pub fn condition_names(arms: usize) -> BTreeMap<String, BTreeMap<String, f64>> {
         proofs_per_s: 1.0,
         proofs: 1,
         latency_s,
+        device_busy: 1.0,
+        overlap: None,
+        locks: BTreeMap::new(),
         skips: 0.0,
         waits: 0.0,
         refused: 0,
@@ -232,6 +241,10 @@ impl MeanFigures {
             ("latency_p95_s", self.latency_s.p95),
             ("latency_p99_s", self.latency_s.p99),
             ("latency_max_s", self.latency_s.max),
+            ("device_busy", self.device_busy),
+            ("overlap", self.overlap.unwrap_or(0.0)),
+            ("lock_wait_s", self.locks.values().map(|lock| lock.waited_s).sum()),
+            ("lock_hold_s", self.locks.values().map(|lock| lock.held_s).sum()),
             ("skips", self.skips),
             ("waits", self.waits),
             ("refused", self.refused as f64),
@@ -251,6 +264,9 @@ impl MeanFigures {
             proofs_per_s: mean(|run| run.proofs_per_s),
             proofs: runs().map(|run| run.proofs).sum(),
             latency_s: Latencies::of(runs().flat_map(|run| &run.latencies_s)),
+            device_busy: mean(|run| run.device_busy),
+            overlap: mean_of(runs().filter_map(|run| run.overlap)),
+            locks: mean_locks(rounds),
             skips: mean(|run| run.skips as f64),
             waits: mean(|run| run.waits as f64),
             refused: runs().map(|run| run.refused).sum(),
@@ -258,6 +274,21 @@ impl MeanFigures {
             peak_rss_bytes: runs().filter_map(|run| run.peak_rss_bytes).max(),
         })
     }
+}
+
+fn mean_of(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (count, sum) = values.fold((0_u32, 0.0), |(count, sum), value| (count + 1, sum + value));
+    (count > 0).then(|| sum / f64::from(count))
+}
+
+fn mean_locks(rounds: &[(usize, RunFigures)]) -> BTreeMap<String, LockSeconds> {
+    let mut locks: BTreeMap<String, LockSeconds> = BTreeMap::new();
+    for (name, seconds) in rounds.iter().flat_map(|(_, run)| &run.locks) {
+        let sum = locks.entry(name.clone()).or_default();
+        sum.held_s += seconds.held_s / rounds.len() as f64;
+        sum.waited_s += seconds.waited_s / rounds.len() as f64;
+    }
+    locks
 }
 
 impl Latencies {

@@ -5,6 +5,8 @@ use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use interlock_timeline::Timeline;
+use interlock_timeline::figures::{DeviceFigures, Figures, LockFigures};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +27,12 @@ pub struct RunFigures {
     pub proofs_per_s: f64,
     /// Seconds from when a job came to its last proof, of each job that was measured, shortest first.
     pub latencies_s: Vec<f64>,
+    /// Share of the window in which some task was in Compute, on average over the devices of the arm's core.
+    pub device_busy: f64,
+    /// Share of the time of Stage in which another task computed; `None` when nothing was staged ahead.
+    pub overlap: Option<f64>,
+    /// The policy's locks, by name, on all devices together.
+    pub locks: BTreeMap<String, LockSeconds>,
     /// Tasks that the policy let skip Stage. This and what follows is of the whole run, its warm-up included.
     pub skips: u64,
     /// `Wait` verdicts.
@@ -37,14 +45,23 @@ pub struct RunFigures {
     pub peak_rss_bytes: Option<u64>,
 }
 
-/// A run with its events.
+/// What tasks did with one lock inside the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LockSeconds {
+    /// Seconds for which it was held, by whichever task.
+    pub held_s: f64,
+    /// Seconds that tasks waited at the gate at which they took it, all together.
+    pub waited_s: f64,
+}
+
+/// A run with its timeline.
 pub struct Run {
     /// What it came to.
     pub figures: RunFigures,
-    /// The part that was measured, on the clock of the events.
+    /// The part that was measured, on the clock of the timeline.
     pub window_ns: (u64, u64),
     /// What happened.
-    pub events: Vec<TimelineEvent>,
+    pub timeline: Timeline,
 }
 
 /// Why a run says nothing about its arm.
@@ -74,6 +91,9 @@ pub enum RunError {
         /// Why.
         reason: String,
     },
+    /// What happened makes no sense: a fault of the engine.
+    #[error("the engine's own record of the run makes no sense: {0}")]
+    Record(String),
     /// Tasks were done by the fallback core.
     #[error("{tasks} tasks were done by the fallback core, {core}")]
     Elsewhere {
@@ -115,6 +135,10 @@ pub fn run(
     check(arm, &devices)?;
     drop(engine);
     let (from_ns, to_ns) = answered.window_ns;
+    let window_ns = (before_ns + from_ns, before_ns + to_ns);
+    let timeline = Timeline::of_events(mem::take(&mut *events.0.lock()))
+        .map_err(|problem| RunError::Record(problem.to_string()))?;
+    let observed = Figures::of(&timeline.within(window_ns.0, window_ns.1));
     let seconds = (to_ns - from_ns) as f64 / 1e9;
     let mut latencies_s: Vec<f64> = answered.latencies_ns.iter().map(|ns| *ns as f64 / 1e9).collect();
     latencies_s.sort_by(f64::total_cmp);
@@ -124,6 +148,9 @@ pub fn run(
         proofs: answered.proofs,
         proofs_per_s: answered.proofs as f64 / seconds,
         latencies_s,
+        device_busy: device_busy(&observed, arm.core.devices().len()),
+        overlap: overlap(&observed),
+        locks: locks(&observed),
         skips: sum(|device| device.counters.skips),
         waits: sum(|device| device.counters.waits),
         refused: sum(|device| device.counters.refusals.values().sum()),
@@ -134,9 +161,27 @@ pub fn run(
             .unwrap_or(0),
         peak_rss_bytes: peak.bytes(),
     };
-    let window_ns = (before_ns + from_ns, before_ns + to_ns);
-    let events = mem::take(&mut *events.0.lock());
-    Ok(Run { figures, window_ns, events })
+    Ok(Run { figures, window_ns, timeline })
+}
+
+/// On average over the devices of the main core: they come before those of the fallback core.
+fn device_busy(observed: &Figures, devices: usize) -> f64 {
+    let main = observed.devices.iter().filter(|device| (device.device as usize) < devices);
+    main.map(|device| device.busy_share).sum::<f64>() / devices.max(1) as f64
+}
+
+fn overlap(observed: &Figures) -> Option<f64> {
+    let staging: u64 = observed.devices.iter().map(|device| device.staging_ns).sum();
+    let overlapped = |device: &DeviceFigures| device.overlap_share.unwrap_or(0.0) * device.staging_ns as f64;
+    (staging > 0).then(|| observed.devices.iter().map(overlapped).sum::<f64>() / staging as f64)
+}
+
+fn locks(observed: &Figures) -> BTreeMap<String, LockSeconds> {
+    let seconds = |lock: &LockFigures| LockSeconds {
+        held_s: lock.held_share * observed.wall_ns as f64 / 1e9,
+        waited_s: lock.waits.total_ns as f64 / 1e9,
+    };
+    observed.locks.iter().map(|lock| (lock.name.clone(), seconds(lock))).collect()
 }
 
 fn start(arm: &Arm, common: &Common, events: Arc<Kept>) -> Result<Engine, EngineError> {

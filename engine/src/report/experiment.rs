@@ -6,7 +6,9 @@ use std::io;
 use interlock_experiment::Verdict;
 
 use super::text::bytes;
-use crate::experiment::{ArmReport, ComparisonReport, ExperimentReport, StopReason};
+use crate::experiment::{
+    ArmReport, ComparisonReport, ExperimentReport, LockSeconds, MeanFigures, StopReason,
+};
 
 /// The experiment as text: the verdict first.
 pub fn render_experiment(report: &ExperimentReport) -> String {
@@ -64,13 +66,17 @@ pub fn sentence(report: &ExperimentReport, comparison: &ComparisonReport) -> Str
     let ratio = comparison.ratio;
     let range = format!("{} ({} to {})", percent(ratio.estimate), percent(ratio.low), percent(ratio.high));
     let metric = &comparison.metric;
-    let detectable = comparison.detectable * 100.0;
     match comparison.verdict {
         Verdict::Better => format!("{candidate} is better than {baseline}: {metric} {range}"),
         Verdict::Worse => format!("{candidate} is worse than {baseline}: {metric} {range}"),
-        Verdict::NoDifference => format!(
-            "no difference seen between {candidate} and {baseline}: {metric} {range}; one of {detectable:.1}% would have been seen"
-        ),
+        Verdict::NoDifference => {
+            let seen = if comparison.detectable <= 1.0 {
+                format!("one of {:.1}% would have been seen", comparison.detectable * 100.0)
+            } else {
+                "too few rounds to see any".to_owned()
+            };
+            format!("no difference seen between {candidate} and {baseline}: {metric} {range}; {seen}")
+        }
     }
 }
 
@@ -112,11 +118,22 @@ fn write_arm(text: &mut String, arm: &ArmReport) -> std::fmt::Result {
         figures.waits,
         figures.refused,
     )?;
+    let overlap = figures.overlap.map_or("nothing staged ahead".to_owned(), |share| {
+        format!("{:.0}% of staging overlapped", share * 100.0)
+    });
+    writeln!(text, "  device busy {:.1}%, {overlap}{}", figures.device_busy * 100.0, locks(figures))?;
     write!(text, "  peak reserved {}", bytes(figures.peak_reserved_bytes))?;
     if let Some(peak) = figures.peak_rss_bytes {
         write!(text, ", peak resident {}", bytes(peak))?;
     }
     writeln!(text)
+}
+
+fn locks(figures: &MeanFigures) -> String {
+    let lock = |(name, seconds): (&String, &LockSeconds)| {
+        format!("; lock {name} held {:.3} s, waited for {:.3} s a run", seconds.held_s, seconds.waited_s)
+    };
+    figures.locks.iter().map(lock).collect()
 }
 
 /// A line for each run.
@@ -148,6 +165,10 @@ struct Line<'a> {
     proofs_per_s: f64,
     latency_min_s: Option<f64>,
     latency_max_s: Option<f64>,
+    device_busy: f64,
+    overlap: Option<f64>,
+    lock_wait_s: f64,
+    lock_hold_s: f64,
     skips: u64,
     waits: u64,
     refused: u64,
@@ -170,6 +191,10 @@ impl<'a> Line<'a> {
             proofs_per_s: figures.proofs_per_s,
             latency_min_s: figures.latencies_s.first().copied(),
             latency_max_s: figures.latencies_s.last().copied(),
+            device_busy: figures.device_busy,
+            overlap: figures.overlap,
+            lock_wait_s: figures.locks.values().map(|lock| lock.waited_s).sum(),
+            lock_hold_s: figures.locks.values().map(|lock| lock.held_s).sum(),
             skips: figures.skips,
             waits: figures.waits,
             refused: figures.refused,

@@ -1,5 +1,6 @@
 //! `interlock ab`: figures, verdicts, exit codes.
 
+use interlock_test_browser::{Browser, text_of};
 use serde_json::Value;
 
 use super::running::{entry, write_config};
@@ -107,4 +108,37 @@ fn a_limit_that_no_task_fits_takes_its_arms_out() {
     let output = bench.run(&ab("two-lock,single-lock", &["--vram-limit", "1KiB"]));
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stderr(&output).contains("the engine took no job"), "{}", stderr(&output));
+}
+
+/// Three significant digits, as the page has them.
+fn close(shown: &str, exact: &Value) -> bool {
+    let (shown, exact): (f64, f64) = (shown.parse().expect(shown), exact.as_f64().expect("a number"));
+    (shown / exact - 1.0).abs() < 6e-3
+}
+
+#[test]
+fn the_page_shows_the_numbers_of_the_json() {
+    let Some(browser) = Browser::find() else { return };
+    let bench = bench("");
+    let output = bench.succeed(&ab("two-lock,single-lock", &["--json", "--html", "page.html"]));
+    let report: Value = serde_json::from_str(&output).expect("it is JSON");
+    let html = std::fs::read(bench.path("page.html")).expect("it was written");
+    // The browser itself would refuse to load anything, and say so on the console.
+    assert!(String::from_utf8_lossy(&html).contains("default-src 'none'"), "it needs no network");
+    let dom = browser.open("page.html", &html);
+    let embedded: Value = serde_json::from_str(text_of(&dom, "experiment")).expect("it is JSON");
+    assert_eq!(embedded, report);
+    for (letter, arm) in ["A", "B"].into_iter().zip(report["arms"].as_array().expect("a list")) {
+        assert!(close(text_of(&dom, &format!("{letter}-proofs_per_s")), &arm["figures"]["proofs_per_s"]));
+    }
+    let comparison = &report["comparisons"][0];
+    assert!(close(text_of(&dom, "proofs_per_s-B-A"), &comparison["ratio"]["estimate"]));
+    let words = [
+        ("better", "B is better than A"),
+        ("worse", "B is worse than A"),
+        ("no_difference", "No difference seen"),
+    ];
+    for (verdict, word) in words {
+        assert_eq!(dom.contains(word), comparison["verdict"] == verdict, "{word}");
+    }
 }

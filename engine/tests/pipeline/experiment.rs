@@ -84,9 +84,16 @@ fn arms_run_in_turns_and_what_was_asked_for_is_measured() {
             assert!((figures.proofs_per_s * figures.seconds - figures.proofs as f64).abs() < 1e-6);
             assert_eq!(figures.refused, 0);
             assert!(figures.peak_reserved_bytes > 0);
+            assert!(figures.device_busy > 0.0 && figures.device_busy <= 1.0);
+            assert!(
+                figures
+                    .locks
+                    .values()
+                    .all(|lock| lock.held_s > 0.0 && lock.held_s <= figures.seconds * 1.001)
+            );
         }
         let last = runs.last.as_ref().expect("it is kept");
-        assert!(!last.events.is_empty());
+        assert!(!last.timeline.spans.is_empty());
         assert!(last.window_ns.0 < last.window_ns.1);
     }
     let compared = comparisons(&rounds, Metric::ProofsPerSecond);

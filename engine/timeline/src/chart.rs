@@ -7,6 +7,7 @@ use serde::Serialize;
 
 mod lanes;
 mod of_timeline;
+mod side_by_side;
 
 pub use lanes::MOST_BARS;
 pub(crate) use of_timeline::{letter, sentence};
@@ -27,7 +28,7 @@ pub struct Chart {
 }
 
 /// A kind of bar.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Kind {
     /// What people call it.
     pub name: String,

@@ -11,6 +11,13 @@ use crate::figures::{Figures, Named, Times};
 use crate::timeline::Timeline;
 use crate::units;
 
+/// The style sheet of pages, the chart's included.
+pub const STYLE: &str =
+    concat!(include_str!("../templates/page.css"), include_str!("../templates/chart.css"));
+
+/// The script that draws each element with `data-chart="ID"`: the chart whose JSON the element with that id holds.
+pub const SCRIPT: &str = include_str!("../templates/chart.js");
+
 /// Rows of what happened that the page lists.
 const MOST_HAPPENINGS: usize = 200;
 
@@ -94,8 +101,8 @@ impl RunPage {
         Self {
             title: title(timeline),
             subtitle: subtitle(file, timeline),
-            style: concat!(include_str!("../templates/page.css"), include_str!("../templates/chart.css")),
-            script: include_str!("../templates/chart.js"),
+            style: STYLE,
+            script: SCRIPT,
             cards: cards(&figures),
             warnings: warnings(&figures, &chart),
             stages: rows(&figures.activities),
@@ -126,7 +133,7 @@ impl RunPage {
 }
 
 /// JSON that may stand inside a script element: askama's own filter would escape it for an attribute too.
-fn embedded(value: &impl Serialize) -> String {
+pub fn embedded(value: &impl Serialize) -> String {
     let text = serde_json::to_string(value)
         .unwrap_or_else(|error| format!("{{\"error\": {:?}}}", error.to_string()));
     text.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")

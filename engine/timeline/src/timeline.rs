@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use interlock_arbiter::TimelineKind;
+use interlock_arbiter::{TimelineEvent, TimelineKind};
 use interlock_policy_api::Stage;
 
 use crate::assembly::Assembly;
@@ -228,6 +228,39 @@ impl Timeline {
         assembly.finish().ok_or_else(|| ReadError::new(file, Place::default(), Problem::Empty))
     }
 
+    /// The timeline of events that were kept in memory, in the order in which they came.
+    ///
+    /// # Errors
+    /// An event does not follow from those before it, or there is none.
+    pub fn of_events(events: impl IntoIterator<Item = TimelineEvent>) -> Result<Self, Problem> {
+        let mut assembly = Assembly::default();
+        for event in events {
+            assembly.push(event).map_err(|fault| fault.problem)?;
+        }
+        assembly.finish().ok_or(Problem::Empty)
+    }
+
+    /// The part between two times: spans that reach beyond them are cut there. For figures of shares of time; what was cut counts as if it had
+    /// been no longer.
+    #[must_use]
+    pub fn within(&self, begin_ns: u64, end_ns: u64) -> Self {
+        let inside = |at_ns: u64| (begin_ns..=end_ns).contains(&at_ns);
+        let cut = |span: &Span| {
+            let (begin, end) = (span.begin_ns.max(begin_ns), span.end_ns.min(end_ns));
+            // What was waited for before the window was waited for outside of it.
+            let waited_ns =
+                if inside(span.begin_ns) { span.waited_ns.min(span.begin_ns - begin_ns) } else { 0 };
+            (begin < end).then_some(Span { begin_ns: begin, end_ns: end, waited_ns, ..*span })
+        };
+        Self {
+            begin_ns,
+            end_ns: end_ns.max(begin_ns),
+            spans: self.spans.iter().filter_map(cut).collect(),
+            marks: self.marks.iter().filter(|mark| inside(mark.at_ns)).cloned().collect(),
+            ..self.clone()
+        }
+    }
+
     /// From its beginning to its end.
     pub fn wall_ns(&self) -> u64 {
         self.end_ns - self.begin_ns
@@ -253,6 +286,30 @@ impl Timeline {
                 self.locks.get(lock as usize).map_or("lock".to_owned(), |name| format!("lock {name}"))
             }
             Activity::Verify => "Verify".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::Figures;
+
+    #[test]
+    fn what_two_parts_have_of_a_device_is_what_the_whole_has() {
+        let file = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/small.csv"));
+        let whole = Timeline::open(file).expect("it is a timeline");
+        let busy = |timeline: &Timeline| -> Vec<u64> {
+            Figures::of(timeline).devices.iter().map(|device| device.busy_ns).collect()
+        };
+        let all = busy(&whole);
+        assert!(all.iter().any(|busy_ns| *busy_ns > 0));
+        for tenth in 0..=10 {
+            let middle = whole.begin_ns + whole.wall_ns() / 10 * tenth;
+            let parts = [whole.within(whole.begin_ns, middle), whole.within(middle, whole.end_ns)]
+                .map(|part| busy(&part));
+            let sums: Vec<u64> = parts[0].iter().zip(&parts[1]).map(|(left, right)| left + right).collect();
+            assert_eq!(sums, all, "cut at {middle}");
         }
     }
 }

@@ -5,58 +5,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
+use interlock_test_browser::{Browser, text_of};
 use interlock_timeline::Timeline;
 use interlock_timeline::chart::Chart;
 use interlock_timeline::page::RunPage;
-
-const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
-
-/// A browser without a window.
-struct Browser {
-    program: &'static str,
-    folder: tempfile::TempDir,
-}
-
-impl Browser {
-    /// Finds one, or says on standard output why the test is skipped.
-    fn find() -> Option<Self> {
-        let runs = |program: &&str| {
-            let mut command = Command::new(program);
-            command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
-            command.status().is_ok_and(|status| status.success())
-        };
-        let Some(program) = BROWSERS.into_iter().find(runs) else {
-            println!("skipped: none of {} is installed", BROWSERS.join(", "));
-            return None;
-        };
-        Some(Self { program, folder: tempfile::tempdir().expect("a folder") })
-    }
-
-    /// The document after its scripts have run. Whatever they wrote to the console fails the test.
-    fn open(&self, name: &str, html: &[u8]) -> String {
-        let path = self.folder.path().join(name);
-        fs::write(&path, html).expect("written");
-        let output = Command::new(self.program)
-            .args([
-                "--headless",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--enable-logging=stderr",
-                "--window-size=1280,1000",
-            ])
-            .args(["--virtual-time-budget=10000", "--dump-dom"])
-            .arg(format!("--user-data-dir={}", self.folder.path().join("profile").display()))
-            .arg(format!("file://{}", path.display()))
-            .output()
-            .expect("it runs");
-        let said = String::from_utf8_lossy(&output.stderr);
-        let console: Vec<&str> = said.lines().filter(|line| line.contains("CONSOLE")).collect();
-        assert!(output.status.success() && console.is_empty(), "{console:?}\n{said}");
-        String::from_utf8(output.stdout).expect("text")
-    }
-}
 
 fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/small.csv")
@@ -66,14 +19,6 @@ fn page(timeline: &Timeline) -> Vec<u8> {
     let mut html = Vec::new();
     RunPage::new(Path::new("small.csv"), timeline).write(&mut html).expect("written");
     html
-}
-
-/// What stands in the element with this id.
-fn text_of<'a>(dom: &'a str, id: &str) -> &'a str {
-    let from = dom.find(&format!("id=\"{id}\"")).unwrap_or_else(|| panic!("no {id} in {dom}"));
-    let text = &dom[from..];
-    let text = &text[text.find('>').expect("an end") + 1..];
-    &text[..text.find('<').expect("an end")]
 }
 
 /// The lines of a file, as the columns `at_ns`, `event`, `partition`, `stage`, `duration_ns`.

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use interlock_experiment::{Gate, GateError};
+use interlock_timeline::chart::Chart;
 use sha2::{Digest, Sha256};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -18,7 +19,7 @@ use crate::experiment::{
 };
 use crate::host::{ByteSize, Config};
 use crate::proof::vkey;
-use crate::report::{self, StatementReport};
+use crate::report::{self, ExperimentPage, StatementReport};
 
 mod arms;
 mod progress;
@@ -77,6 +78,9 @@ pub struct AbArgs {
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
+    /// Write the report as one HTML file, to be looked at in a browser
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Write a CSV file with a line for each run
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -119,6 +123,10 @@ pub fn run(explicit_config: Option<&Path>, mut args: AbArgs) -> Result<Exit, Cli
     let report = assemble(&args, &config, &arms, &work, &names, load, &rounds, &gates)?;
     if let Some(path) = &args.csv {
         write_whole(path, |writer| report::write_experiment_csv(&report, writer))?;
+    }
+    if let Some(path) = &args.html {
+        let page = ExperimentPage::new(&report, charts(&report, &rounds));
+        write_whole(path, |writer| page.write(writer))?;
     }
     if args.json {
         print::json(&report)?;
@@ -221,6 +229,17 @@ fn assemble(
         |gate: &Gate| ConditionReport { condition: gate.text().to_owned(), holds: gate.holds(&figures).ok() };
     report.conditions = gates.iter().map(condition).collect();
     Ok(report)
+}
+
+/// The last run of each arm, drawn from when it began to be measured.
+fn charts(report: &ExperimentReport, rounds: &Rounds) -> Vec<(String, Chart)> {
+    let runs = report.arms.iter().zip(&rounds.arms);
+    runs.filter_map(|(arm, runs)| {
+        let last = runs.last.as_ref()?;
+        let (from_ns, to_ns) = last.window_ns;
+        Some((format!("{} {}", arm.arm, arm.policy), Chart::of(&last.timeline.within(from_ns, to_ns))))
+    })
+    .collect()
 }
 
 /// The same for the same statement and partitions.

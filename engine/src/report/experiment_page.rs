@@ -1,0 +1,301 @@
+//! An experiment as one HTML file: the verdict on top. It needs no network and no other file.
+
+use std::io;
+
+use askama::Template;
+use interlock_experiment::{Interval, Verdict};
+use interlock_timeline::chart::Chart;
+use interlock_timeline::{page, units};
+
+use super::experiment::{arm_name, ending, sentence, verdict};
+use crate::experiment::{
+    ArmReport, ComparisonReport, ConditionReport, ExperimentReport, LockSeconds, Machine, MeanFigures,
+};
+
+/// The page of an experiment.
+#[derive(Template)]
+#[template(path = "experiment.html")]
+pub struct ExperimentPage<'a> {
+    title: String,
+    ending: String,
+    style: &'static str,
+    script: &'static str,
+    verdicts: Vec<VerdictBox>,
+    failures: Vec<String>,
+    conditions: Vec<ConditionRow>,
+    arms: Vec<ArmRow>,
+    distribution: Distribution,
+    comparisons: Vec<ComparisonRow>,
+    locks: Vec<(String, String, String, String)>,
+    chart: Chart,
+    facts: Vec<(&'static str, String)>,
+    command: String,
+    report: &'a ExperimentReport,
+}
+
+struct VerdictBox {
+    class: &'static str,
+    word: String,
+    sentence: String,
+}
+
+struct ArmRow {
+    letter: String,
+    name: String,
+    proofs_per_s: String,
+    p50: String,
+    p95: String,
+    p99: String,
+    busy: String,
+    overlap: String,
+    skips: String,
+    waits: String,
+    refused: u64,
+    reserved: String,
+    resident: String,
+}
+
+struct ConditionRow {
+    /// Or could not be worked out.
+    holds: bool,
+    word: &'static str,
+    text: String,
+}
+
+struct ComparisonRow {
+    id: String,
+    metric: String,
+    pair: String,
+    ratio: String,
+    ratio_interval: String,
+    difference: String,
+    difference_interval: String,
+    detectable: String,
+    verdict: &'static str,
+}
+
+/// A strip of dots for each arm.
+struct Distribution {
+    label: String,
+    height: usize,
+    ticks: Vec<(f64, String)>,
+    rows: Vec<DistributionRow>,
+}
+
+struct DistributionRow {
+    name: String,
+    y: usize,
+    dots: Vec<(f64, String)>,
+    mean: f64,
+}
+
+impl<'a> ExperimentPage<'a> {
+    /// The page of a report, with a chart of the last run of each arm.
+    pub fn new(report: &'a ExperimentReport, charts: Vec<(String, Chart)>) -> Self {
+        let failure = |arm: &ArmReport| Some(format!("{}: {}", heading(arm), arm.failed.as_ref()?));
+        Self {
+            title: title(report),
+            ending: ending(report),
+            style: page::STYLE,
+            script: page::SCRIPT,
+            verdicts: verdicts(report),
+            failures: report.arms.iter().filter_map(failure).collect(),
+            conditions: conditions(report),
+            arms: report.arms.iter().filter_map(|arm| Some(arm_row(arm, arm.figures.as_ref()?))).collect(),
+            distribution: distribution(report),
+            comparisons: report.comparisons.iter().map(comparison_row).collect(),
+            locks: report.arms.iter().flat_map(lock_rows).collect(),
+            chart: Chart::side_by_side(charts),
+            facts: facts(report),
+            command: report.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+            report,
+        }
+    }
+
+    /// The HTML.
+    ///
+    /// # Errors
+    /// `writer` fails.
+    pub fn write(&self, writer: &mut impl io::Write) -> io::Result<()> {
+        self.write_into(writer)
+    }
+}
+
+fn heading(arm: &ArmReport) -> String {
+    format!("{} {}", arm.arm, arm_name(arm))
+}
+
+fn title(report: &ExperimentReport) -> String {
+    let names: Vec<&str> = report.arms.iter().map(|arm| arm.policy.as_str()).collect();
+    names.join(" against ")
+}
+
+fn verdicts(report: &ExperimentReport) -> Vec<VerdictBox> {
+    let of = |comparison: &ComparisonReport| VerdictBox {
+        class: match comparison.verdict {
+            Verdict::Better => "better",
+            Verdict::Worse => "worse",
+            Verdict::NoDifference => "none",
+        },
+        word: match comparison.verdict {
+            Verdict::NoDifference => "No difference seen".to_owned(),
+            found => format!("{} is {} than {}", comparison.candidate, verdict(found), comparison.baseline),
+        },
+        sentence: sentence(report, comparison),
+    };
+    report.comparisons.iter().filter(|comparison| comparison.primary).map(of).collect()
+}
+
+fn conditions(report: &ExperimentReport) -> Vec<ConditionRow> {
+    let of = |condition: &ConditionReport| ConditionRow {
+        holds: condition.holds != Some(false),
+        word: match condition.holds {
+            Some(true) => "Holds:",
+            Some(false) => "Does not hold:",
+            None => "Could not be worked out:",
+        },
+        text: format!("fail if {}", condition.condition),
+    };
+    report.conditions.iter().map(of).collect()
+}
+
+fn arm_row(arm: &ArmReport, figures: &MeanFigures) -> ArmRow {
+    let latency = figures.latency_s;
+    ArmRow {
+        letter: arm.arm.clone(),
+        name: heading(arm),
+        proofs_per_s: units::three_digits(figures.proofs_per_s),
+        p50: seconds(latency.p50),
+        p95: seconds(latency.p95),
+        p99: seconds(latency.p99),
+        busy: units::share(figures.device_busy),
+        overlap: figures.overlap.map_or("none staged".to_owned(), units::share),
+        skips: format!("{:.1}", figures.skips),
+        waits: format!("{:.1}", figures.waits),
+        refused: figures.refused,
+        reserved: units::bytes(figures.peak_reserved_bytes),
+        resident: figures.peak_rss_bytes.map_or("not told".to_owned(), units::bytes),
+    }
+}
+
+fn lock_rows(arm: &ArmReport) -> Vec<(String, String, String, String)> {
+    let row = |(name, lock): (&String, &LockSeconds)| {
+        (arm.arm.clone(), name.clone(), seconds(lock.held_s), seconds(lock.waited_s))
+    };
+    arm.figures.iter().flat_map(|figures| &figures.locks).map(row).collect()
+}
+
+fn comparison_row(comparison: &ComparisonReport) -> ComparisonRow {
+    let ends = |interval: Interval, show: &dyn Fn(f64) -> String| {
+        format!("{} to {}", show(interval.low), show(interval.high))
+    };
+    let ratio = |value: f64| format!("{value:.4}");
+    let difference = |value: f64| format!("{value:+.4}");
+    ComparisonRow {
+        id: format!("{}-{}-{}", comparison.metric, comparison.candidate, comparison.baseline),
+        metric: comparison.metric.clone(),
+        pair: format!("{} / {}", comparison.candidate, comparison.baseline),
+        ratio: ratio(comparison.ratio.estimate),
+        ratio_interval: ends(comparison.ratio, &ratio),
+        difference: difference(comparison.difference.estimate),
+        difference_interval: ends(comparison.difference, &difference),
+        detectable: format!("{:.1}%", comparison.detectable * 100.0),
+        verdict: verdict(comparison.verdict),
+    }
+}
+
+fn distribution(report: &ExperimentReport) -> Distribution {
+    const LEFT: f64 = 210.0;
+    const RIGHT: f64 = 780.0;
+    const ROW: usize = 38;
+    let arms: Vec<&ArmReport> = report.arms.iter().filter(|arm| !arm.rounds.is_empty()).collect();
+    let values = arms.iter().flat_map(|arm| &arm.rounds).map(|round| round.figures.proofs_per_s);
+    let (least, most) =
+        values.fold((f64::INFINITY, 0.0_f64), |(least, most), value| (least.min(value), most.max(value)));
+    let span = (most - least).max(most * 1e-3).max(f64::MIN_POSITIVE);
+    // To a hundredth of a pixel: what is finer cannot be seen.
+    let x = |value: f64| ((LEFT + (value - least) / span * (RIGHT - LEFT)) * 100.0).round() / 100.0;
+    let row = |(index, arm): (usize, &&ArmReport)| DistributionRow {
+        name: format!("{} {}{}", arm.arm, arm.policy, arm.options).chars().take(28).collect(),
+        y: 24 + index * ROW,
+        dots: arm
+            .rounds
+            .iter()
+            .map(|round| {
+                let rate = round.figures.proofs_per_s;
+                (x(rate), format!("round {}: {} proofs/s", round.round, units::three_digits(rate)))
+            })
+            .collect(),
+        mean: x(arm.figures.as_ref().map_or(least, |figures| figures.proofs_per_s)),
+    };
+    let ticks = (0..=4).map(|tick| least + span * f64::from(tick) / 4.0);
+    let means = arms.iter().filter_map(|arm| {
+        Some(format!("{} {} on average", arm.arm, units::three_digits(arm.figures.as_ref()?.proofs_per_s)))
+    });
+    Distribution {
+        label: format!("Proofs per second of each round: {}", means.collect::<Vec<_>>().join(", ")),
+        height: 44 + arms.len() * ROW,
+        ticks: if arms.is_empty() {
+            Vec::new()
+        } else {
+            ticks.map(|value| (x(value), units::three_digits(value))).collect()
+        },
+        rows: arms.iter().enumerate().map(row).collect(),
+    }
+}
+
+fn facts(report: &ExperimentReport) -> Vec<(&'static str, String)> {
+    let Machine { processor, threads, memory_bytes, kernel, devices } = &report.machine;
+    let work = &report.work;
+    let statement = work.statement;
+    let load = work.load;
+    vec![
+        (
+            "work",
+            format!(
+                "{}: {} partitions a job, {} constraints, domain {}",
+                work.name, work.partitions, statement.constraints, statement.domain
+            ),
+        ),
+        ("load", format!("{} jobs a run after {} of warm-up, {}", load.jobs, load.warm_up, load.arrivals)),
+        ("fingerprint of the work", work.fingerprint.clone()),
+        (
+            "machine",
+            format!("{processor}, {threads} threads, {}, Linux {kernel}", units::bytes(*memory_bytes)),
+        ),
+        ("devices", devices.join(", ")),
+        ("program", format!("interlock {}, ended {}", report.version, report.ended)),
+        (
+            "configuration",
+            report.config.as_ref().map_or("none".to_owned(), |file| file.display().to_string()),
+        ),
+        ("seed", report.seed.to_string()),
+    ]
+}
+
+fn seconds(value: f64) -> String {
+    units::time((value * 1e9).round() as u64)
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |character: char| character.is_ascii_alphanumeric() || "-_./=:,@%+".contains(character);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_where_a_shell_would_take_them_apart() {
+        for (word, shown) in
+            [("--seed", "--seed"), ("a b", "'a b'"), ("", "''"), ("it's", r"'it'\''s'"), ("$x", "'$x'")]
+        {
+            assert_eq!(quoted(word), shown);
+        }
+    }
+}
