@@ -67,8 +67,10 @@ pub struct PolicyFigures {
     pub quarantines: Vec<Quarantined>,
     /// All times at each gate together.
     pub gate_wait_s: BTreeMap<&'static str, f64>,
-    /// All times together that tasks stood at the gate where they took a lock, by lock.
-    pub lock_wait_s: BTreeMap<String, f64>,
+    /// All times together that tasks stood at a gate where they took a lock.
+    pub lock_wait_s: f64,
+    /// The same by lock. Where a gate takes several, the time counts for each.
+    pub lock_waits_s: BTreeMap<String, f64>,
     /// Mean time of each stage that ended well; Compute without an upload, and `Compute inline` with one.
     pub stage_s: BTreeMap<&'static str, f64>,
     /// Part of the makespan in which a device had a task in Compute, mean of the devices.
@@ -158,6 +160,7 @@ pub(crate) struct Tally {
     latencies_ns: Vec<u64>,
     partition_latencies_ns: Vec<u64>,
     gate_wait_ns: [u64; 4],
+    lock_wait_ns: u64,
     /// Count and sum of the four stages, and of Compute with an upload.
     stages: [(u64, u64); 5],
 }
@@ -167,7 +170,8 @@ const STAGES: [&str; 5] = ["Prepare", "Stage", "Compute", "Finish", "Compute inl
 const INLINE: usize = 4;
 
 impl Tally {
-    pub fn waited(&mut self, gate: Stage, waited_ns: u64) {
+    pub fn waited(&mut self, gate: Stage, waited_ns: u64, takes_lock: bool) {
+        self.lock_wait_ns += if takes_lock { waited_ns } else { 0 };
         self.gate_wait_ns[gate.index()] += waited_ns;
     }
 
@@ -232,7 +236,8 @@ impl Tally {
             refused: BTreeMap::new(),
             quarantines: Vec::new(),
             gate_wait_s: gates.filter_map(|(gate, ns)| Some((gate.name()?, seconds(ns)))).collect(),
-            lock_wait_s: BTreeMap::new(),
+            lock_wait_s: seconds(self.lock_wait_ns),
+            lock_waits_s: BTreeMap::new(),
             stage_s: stages.map(|(name, (count, sum))| (*name, seconds(sum) / count as f64)).collect(),
             device_busy: mean(|device| device.busy),
             kernels_busy: mean(|device| device.kernels_busy),

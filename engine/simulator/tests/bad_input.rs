@@ -138,7 +138,7 @@ fn arrivals_that_never_come_or_are_too_many() {
         ("[Closed(class: @\"b\", jobs: 2, in_flight: 1)]", vec!["\"b\"", "there are: a"]),
         ("[Closed(class: \"a\", jobs: @0, in_flight: 1)]", vec!["jobs"]),
         ("[Closed(class: \"a\", jobs: 1, in_flight: @0)]", vec!["in_flight"]),
-        ("[@Closed(class: \"a\", jobs: 18446744073709551615, in_flight: 1)]", vec!["tasks", "100000000"]),
+        ("[@Closed(class: \"a\", jobs: 18446744073709551615, in_flight: 1)]", vec!["tasks", "10000000"]),
         ("[Poisson(class: \"a\", jobs: @0, every: \"1s\")]", vec!["jobs"]),
         ("[Poisson(class: \"a\", jobs: 1, every: @\"-1s\")]", vec!["negative"]),
         ("[Trace(jobs: @[])]", vec!["no jobs"]),
@@ -248,4 +248,24 @@ fn what_is_written_reads_back() {
         let read = Scenario::parse(&written, None).unwrap_or_else(|error| panic!("{error}\n{written}"));
         assert_eq!(read, scenario, "{written}");
     }
+}
+
+/// Whatever is done to a good scenario: an error or another scenario, never a panic.
+#[test]
+fn damaged_scenarios_are_errors_or_scenarios() {
+    let good = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/two-lock-crash.ron"));
+    let good = good.expect("it ships");
+    let mut errors = 0;
+    for (offset, letter) in good.char_indices() {
+        let (before, after) = (&good[..offset], &good[offset + letter.len_utf8()..]);
+        let damaged = [")", "\"", "-", "9", "x", "é", ""].map(|instead| format!("{before}{instead}{after}"));
+        for text in damaged.iter().map(String::as_str).chain([before]) {
+            if let Err(error) = Scenario::parse(text, None) {
+                errors += 1;
+                let place = error.position.unwrap_or_else(|| panic!("no place: {error}"));
+                assert!(place.line <= text.lines().count().max(1) + 1, "{error}");
+            }
+        }
+    }
+    assert!(errors > 1_000, "{errors}");
 }

@@ -306,3 +306,13 @@ fn a_policy_that_lets_nobody_in_is_replaced() {
     assert_eq!(figures.devices[0].policy, "serialized-fallback");
     assert_eq!(figures.makespan_s, 5.0 + 4.0 * ALL);
 }
+
+#[test]
+fn a_run_that_no_clock_can_show_is_an_error() {
+    let mut scenario = scenario(&closed(4, 1, 1));
+    scenario.classes[0].compute =
+        interlock_simulator::Distribution::Constant("876000h".parse().expect("a time"));
+    let fallback = policy("serialized-fallback");
+    let error = interlock_simulator::simulate(&scenario, &*policy("single-lock"), &*fallback, None);
+    assert!(matches!(error, Err(interlock_simulator::SimulateError::TooLong)), "{error:?}");
+}

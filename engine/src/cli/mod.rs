@@ -17,6 +17,7 @@ mod print;
 mod prove;
 mod report;
 mod setup;
+mod simulate;
 mod verify;
 mod work;
 
@@ -50,6 +51,8 @@ enum Command {
     Ab(Box<ab::AbArgs>),
     /// Make a page of a timeline: who did what when, and the figures
     Report(report::ReportArgs),
+    /// Show what policies would do on a machine that a file describes
+    Simulate(simulate::SimulateArgs),
     /// Look at policies, or switch them on a running engine
     #[command(subcommand)]
     Policy(policy::PolicyCommand),
@@ -90,6 +93,7 @@ fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Verify(args) => verify::run(&args),
         Command::Setup(args) => setup::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Simulate(args) => simulate::run(config, &args),
         Command::Policy(command) => policy::run(config, &command),
         Command::Engines { json } => engines::run(json),
         Command::Completions { shell } => {

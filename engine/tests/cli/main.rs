@@ -10,5 +10,6 @@ mod prove;
 mod report;
 mod running;
 mod signals;
+mod simulate;
 mod support;
 mod trust;

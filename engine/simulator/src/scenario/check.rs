@@ -13,7 +13,7 @@ pub const MAX_DEVICES: u64 = 1_024;
 /// The most workers of one kind.
 pub const MAX_WORKERS: u64 = 1_024;
 /// The most tasks of a run.
-pub const MAX_PARTITIONS: u64 = 100_000_000;
+pub const MAX_PARTITIONS: u64 = 10_000_000;
 
 /// A fault, and the way to the value that is wrong.
 type Placed = (Vec<Step>, ScenarioFault);

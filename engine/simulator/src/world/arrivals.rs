@@ -104,6 +104,7 @@ impl Trace {
 impl World<'_> {
     /// Everything that is known of the future when the world begins.
     pub(super) fn set_out(&mut self) {
+        self.record_introduction();
         for fault in &self.scenario.faults {
             if let Fault::DeviceLoss { device, at } = fault {
                 self.set_timer_at(at.0, Timer::DeviceLost { device: *device });
@@ -171,6 +172,7 @@ impl World<'_> {
         let partitions = self.scenario.classes[class].partitions;
         let job = Job { came_ns: self.now_ns, tasks_left: partitions, failed: false, origin };
         self.sources.jobs.insert(number, job);
+        self.record_submitted(number, class);
         self.alive += u64::from(partitions);
         for partition in 0..partitions {
             let times = self.times[class].draw(&self.random, self.tasks_made);

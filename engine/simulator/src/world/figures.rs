@@ -21,7 +21,7 @@ impl World<'_> {
                 *figures.refused.entry(*reason).or_default() += count;
             }
             for (lock, waited_ns) in &seat.lock_wait_ns {
-                *figures.lock_wait_s.entry(lock.clone()).or_default() += seconds(*waited_ns);
+                *figures.lock_waits_s.entry(lock.clone()).or_default() += seconds(*waited_ns);
             }
             figures.quarantines.append(&mut seat.quarantines);
         }

@@ -319,10 +319,10 @@ impl<'a> World<'a> {
         match command {
             Command::Run { task, stage, inline, locks, waited_ns, .. } => {
                 let seat = &mut self.seats[device as usize];
+                self.tally.waited(stage, waited_ns, !locks.is_empty());
                 for lock in locks {
                     *seat.lock_wait_ns.entry(lock).or_default() += waited_ns;
                 }
-                self.tally.waited(stage, waited_ns);
                 if let Some((AtWork { id, slot, .. }, _)) = seat.task(task.0) {
                     if self.tasks[slot as usize].id == id && self.tasks[slot as usize].doing == Doing::AtGate
                     {

@@ -55,6 +55,43 @@ impl World<'_> {
         }
     }
 
+    /// What a timeline begins with.
+    pub(super) fn record_introduction(&self) {
+        let scenario = self.scenario;
+        self.record(|| TimelineEvent {
+            count: Some(scenario.synthesis.workers.into()),
+            detail: concat!("interlock simulator ", env!("CARGO_PKG_VERSION")).to_owned(),
+            ..self.event(TimelineKind::Engine)
+        });
+        self.record(|| TimelineEvent {
+            count: scenario.host.cores.map(|cores| cores.ceil() as u64),
+            ..self.event(TimelineKind::Host)
+        });
+        for seat in &self.seats {
+            self.record(|| TimelineEvent {
+                bytes: Some(seat.capacity_bytes),
+                count: Some(scenario.workers.into()),
+                policy: seat.policy_name.clone(),
+                detail: format!("simulated device {}", seat.index),
+                ..self.on_device(TimelineKind::Device, seat.index)
+            });
+        }
+    }
+
+    pub(super) fn record_submitted(&self, job: u64, class: usize) {
+        self.record(|| {
+            let class = &self.scenario.classes[class];
+            TimelineEvent {
+                job: Some(job),
+                count: Some(class.partitions.into()),
+                bytes: Some(class.staged.0),
+                peak_bytes: Some(class.peak_bytes()),
+                priority: Some(class.priority),
+                ..self.event(TimelineKind::Submitted)
+            }
+        });
+    }
+
     pub(super) fn record_synthesized(&self, slot: u32, worker: u32) {
         self.record(|| {
             let task = &self.tasks[slot as usize];
@@ -104,21 +141,42 @@ impl World<'_> {
         });
     }
 
-    /// All of a task on the CPU core, which is one device after the others.
-    pub(super) fn record_fallback(&self, slot: u32) {
-        self.record(|| {
-            let task = &self.tasks[slot as usize];
-            TimelineEvent {
-                core: Cow::Borrowed(FALLBACK_CORE),
-                device: Some(self.seats.len() as u32),
-                worker: Some(0),
-                job: Some(task.job),
-                partition: Some(task.partition),
-                stage: Some(Stage::COMPUTE),
-                duration_ns: Some(self.now_ns - task.since_ns),
-                ..self.event(TimelineKind::Ended)
-            }
+    /// A task comes to the CPU core, which is one device after the others.
+    pub(super) fn record_fallback_begun(&self, slot: u32) {
+        self.record(|| self.on_fallback(TimelineKind::Arrived, slot));
+        self.record(|| TimelineEvent {
+            stage: Some(Stage::COMPUTE),
+            duration_ns: Some(0),
+            bytes: Some(0),
+            detail: "all of it".to_owned(),
+            ..self.on_fallback(TimelineKind::Entered, slot)
         });
+    }
+
+    pub(super) fn record_fallback_ended(&self, slot: u32) {
+        self.record(|| TimelineEvent {
+            stage: Some(Stage::COMPUTE),
+            duration_ns: Some(self.now_ns - self.tasks[slot as usize].since_ns),
+            ..self.on_fallback(TimelineKind::Ended, slot)
+        });
+        self.record(|| self.on_fallback(TimelineKind::Left, slot));
+    }
+
+    pub(super) fn record_fallback_verified(&self, slot: u32) {
+        self.record(|| TimelineEvent {
+            duration_ns: Some(self.now_ns - self.tasks[slot as usize].since_ns),
+            task: None,
+            ..self.on_fallback(TimelineKind::Verified, slot)
+        });
+    }
+
+    fn on_fallback(&self, kind: TimelineKind, slot: u32) -> TimelineEvent {
+        TimelineEvent {
+            core: Cow::Borrowed(FALLBACK_CORE),
+            device: Some(self.seats.len() as u32),
+            worker: Some(0),
+            ..self.of_task(kind, slot)
+        }
     }
 
     pub(super) fn record_command(&self, device: u32, command: &Command) {
@@ -134,7 +192,10 @@ impl World<'_> {
                 detail: if *inline { "inline staging".to_owned() } else { String::new() },
                 ..self.of_id(TimelineKind::Entered, device, task.0)
             },
-            Command::Skipped { task, .. } => self.of_id(TimelineKind::Skipped, device, task.0),
+            Command::Skipped { task, waited_ns } => TimelineEvent {
+                duration_ns: Some(*waited_ns),
+                ..self.of_id(TimelineKind::Skipped, device, task.0)
+            },
             Command::Freed { task, locks, bytes } => TimelineEvent {
                 bytes: Some(*bytes),
                 locks: locks.join("+"),
@@ -155,6 +216,7 @@ impl World<'_> {
                 ..self.on_device(TimelineKind::Quarantined, device)
             },
             Command::Drained => TimelineEvent {
+                policy: self.seats[device as usize].policy_name.clone(),
                 detail: self.seats[device as usize].policy_name.clone(),
                 ..self.on_device(TimelineKind::Seated, device)
             },

@@ -200,24 +200,34 @@ impl World<'_> {
         self.fallback_busy = true;
         self.give_back_place(slot);
         let demand = self.class(slot).fallback.as_ref().map(Demand::of).unwrap_or_default();
-        let now_ns = self.now_ns;
+        self.ids += 1;
+        let (id, now_ns) = (self.ids, self.now_ns);
         let task = self.task(slot);
-        task.since_ns = now_ns;
+        (task.id, task.since_ns) = (id, now_ns);
         let work_ns = task.times.fallback;
+        self.record_fallback_begun(slot);
         self.processor.begin(now_ns, demand, work_ns, CpuTask::Fallback { slot });
     }
 
     pub(super) fn fallback_ended(&mut self, slot: u32) {
-        self.record_fallback(slot);
+        self.record_fallback_ended(slot);
         let Some(demand) = self.class(slot).verify.as_ref().map(Demand::of) else {
-            self.fallback_verified(slot);
+            self.fallback_done(slot);
             return;
         };
-        let work_ns = self.task(slot).times.verify;
-        self.processor.begin(self.now_ns, demand, work_ns, CpuTask::FallbackVerify { slot });
+        let now_ns = self.now_ns;
+        let task = self.task(slot);
+        task.since_ns = now_ns;
+        let work_ns = task.times.verify;
+        self.processor.begin(now_ns, demand, work_ns, CpuTask::FallbackVerify { slot });
     }
 
     pub(super) fn fallback_verified(&mut self, slot: u32) {
+        self.record_fallback_verified(slot);
+        self.fallback_done(slot);
+    }
+
+    fn fallback_done(&mut self, slot: u32) {
         self.end(slot, true);
         self.fallback_busy = false;
         self.fall_back();

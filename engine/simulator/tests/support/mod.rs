@@ -3,92 +3,29 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use interlock_arbiter::{
-    LockSpec, LockTable, PlaceError, PolicyFault, PolicyPort, PolicySource, Recorder, SeatedPolicy,
-    TimelineEvent,
+    LockTable, PlaceError, PolicyFault, PolicyPort, PolicySource, Recorder, SeatedPolicy, TimelineEvent,
 };
-use interlock_policy_api::{Capabilities, DeviceView, Observation, Policy, Request, Strided, Verdict, View};
+use interlock_conformance::Linked;
+use interlock_policy_api::{DeviceView, Policy, Request, Verdict, View};
 use interlock_serialized_fallback::SerializedFallback;
 use interlock_simulator::{PolicyFigures, Scenario, Simulated, simulate};
 use interlock_single_lock::SingleLock;
 use interlock_two_lock::TwoLock;
 use interlock_vram_token::VramToken;
 
-/// A policy of this program, with its default options.
-pub struct Linked<P> {
-    locks: LockTable,
-    policy: std::marker::PhantomData<fn() -> P>,
-}
-
-impl<P: Policy> Linked<P> {
-    pub fn new() -> Self {
-        let lock = |lock: &interlock_policy_api::Lock| LockSpec {
-            name: lock.name.to_owned(),
-            permits: lock.permits,
-            first: lock.first,
-            last: lock.last,
-        };
-        let locks = LockTable::new(P::MANIFEST.locks.iter().map(lock).collect()).expect("a sound table");
-        Self { locks, policy: std::marker::PhantomData }
-    }
-}
-
-impl<P: Policy> PolicySource for Linked<P> {
-    fn name(&self) -> &str {
-        P::MANIFEST.name
-    }
-
-    fn locks(&self) -> &LockTable {
-        &self.locks
-    }
-
-    fn seat(&self) -> Result<Box<dyn SeatedPolicy>, String> {
-        Ok(Box::new(Seated(P::new(P::Options::default())?)))
-    }
-}
-
-struct Seated<P>(P);
-
-fn has<P: Policy>(hook: Capabilities) -> bool {
-    P::MANIFEST.capabilities.contains(hook)
-}
-
-impl<P: Policy> PolicyPort for Seated<P> {
-    fn decide(&mut self, request: &Request, view: &View<'_>) -> Result<Verdict, PolicyFault> {
-        Ok(self.0.decide(request, view))
-    }
-
-    fn rank(&mut self, request: &Request, view: &View<'_>) -> Result<i64, PolicyFault> {
-        let by_priority = -i64::from(request.priority);
-        Ok(if has::<P>(Capabilities::RANK) { self.0.rank(request, view) } else { by_priority })
-    }
-
-    fn observe(&mut self, observation: &Observation) -> Result<(), PolicyFault> {
-        if has::<P>(Capabilities::OBSERVE) {
-            self.0.observe(observation);
-        }
-        Ok(())
-    }
-}
-
-impl<P: Policy> SeatedPolicy for Seated<P> {
-    fn place(&mut self, request: &Request, devices: &[DeviceView]) -> Result<u32, PlaceError> {
-        Ok(self.0.place(request, Strided::new(devices)))
-    }
-
-    fn stats(&mut self) -> Result<Vec<(String, u64)>, PolicyFault> {
-        Ok(self.0.stats())
-    }
-}
-
 /// A policy that ships, by its name.
 pub fn policy(name: &str) -> Box<dyn PolicySource> {
     match name {
-        "serialized-fallback" => Box::new(Linked::<SerializedFallback>::new()),
-        "single-lock" => Box::new(Linked::<SingleLock>::new()),
-        "two-lock" => Box::new(Linked::<TwoLock>::new()),
-        "vram-token" => Box::new(Linked::<VramToken>::new()),
+        "serialized-fallback" => linked::<SerializedFallback>(),
+        "single-lock" => linked::<SingleLock>(),
+        "two-lock" => linked::<TwoLock>(),
+        "vram-token" => linked::<VramToken>(),
         _ => panic!("no policy {name}"),
     }
+}
+
+fn linked<P: Policy>() -> Box<dyn PolicySource> {
+    Box::new(Linked::<P>::new("").expect("a policy that ships"))
 }
 
 pub const POLICIES: [&str; 4] = ["serialized-fallback", "single-lock", "two-lock", "vram-token"];

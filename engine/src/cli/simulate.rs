@@ -1,0 +1,169 @@
+//! `interlock simulate`.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use interlock_simulator::{
+    ChromeTrace, Figures, PolicyFigures, Scenario, ScenarioFault, SimulateError, Simulated, simulate,
+};
+
+use super::{CliError, Exit, config, output, print};
+use crate::host::{Config, OptionsText, PolicyLibrary};
+use crate::interlock::{Recorder, TimelineEvent};
+use crate::report::{self, CsvTimeline};
+
+/// The policies run in virtual time, through the arbiter of production. The same seed gives the same figures.
+///
+/// How scenarios are written: engine/simulator/README.md.
+#[derive(Debug, clap::Args)]
+pub struct SimulateArgs {
+    /// The scenario: the machine, the work, what goes wrong
+    scenario: PathBuf,
+    /// A policy of the configuration, or one with other options than there, as "two-lock(wait_ms: 4000)"; may be given several times.
+    /// Left out: all of them
+    #[arg(long, value_name = "NAME")]
+    policy: Vec<String>,
+    /// What all random numbers come from, instead of the scenario's seed
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Print all figures as JSON
+    #[arg(long)]
+    json: bool,
+    /// Write a trace that Perfetto opens; with several policies, the name of each comes before the extension
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Write a CSV file with a line for each event, likewise
+    #[arg(long, value_name = "FILE")]
+    timeline: Option<PathBuf>,
+}
+
+pub fn run(explicit_config: Option<&Path>, args: &SimulateArgs) -> Result<Exit, CliError> {
+    let _log = report::start_logging(None);
+    let mut scenario = Scenario::read(&args.scenario).map_err(bad_scenario)?;
+    if let Some(seed) = args.seed {
+        scenario.seed = seed;
+    }
+    let config = config::load(explicit_config)?;
+    let names = if args.policy.is_empty() { config.names() } else { args.policy.clone() };
+    if let Some(twice) = (1..names.len()).find(|index| names[..*index].contains(&names[*index])) {
+        let error = format!("policy {} is asked for twice", names[twice]);
+        return Err(CliError::new(Exit::Usage, error).with_help("It would give the same figures again."));
+    }
+    let outputs = Outputs::new(args, &names)?;
+    let policies = names.iter().map(|name| policy(&config, name)).collect::<Result<Vec<_>, _>>()?;
+    let begun = Instant::now();
+    let mut figures = Figures { schema: Figures::SCHEMA, seed: scenario.seed, policies: Vec::new() };
+    let mut events = 0;
+    for (index, policy) in policies.iter().enumerate() {
+        let simulated = outputs.simulate(&scenario, policy, index)?;
+        events += simulated.events;
+        figures.policies.push(PolicyFigures { name: names[index].clone(), ..simulated.figures });
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    eprintln!("{events} events in {seconds:.3} s: {:.0} a second", events as f64 / seconds.max(1e-9));
+    if args.json {
+        print::json(&figures)?
+    } else {
+        print::text(&interlock_simulator::render(&figures))?
+    }
+    Ok(Exit::Done)
+}
+
+/// The policy of a name, or of a name with options behind it.
+fn policy(config: &Config, name: &str) -> Result<PolicyLibrary, CliError> {
+    match name.find('(') {
+        None => Ok(PolicyLibrary::configured(config, name)?),
+        Some(at) => {
+            let policy = PolicyLibrary::configured(config, name[..at].trim_end())?;
+            Ok(policy.with_options(&OptionsText::new(&name[at..]))?)
+        }
+    }
+}
+
+/// A policy's name in the name of a file.
+fn file_name(policy: &str) -> String {
+    let plain =
+        |letter: char| if letter.is_ascii_alphanumeric() || "-._".contains(letter) { letter } else { '_' };
+    policy.chars().map(plain).collect()
+}
+
+/// The files that are asked for, one of each kind for each policy.
+struct Outputs {
+    timelines: Vec<PathBuf>,
+    traces: Vec<PathBuf>,
+}
+
+impl Outputs {
+    fn new(args: &SimulateArgs, policies: &[String]) -> Result<Self, CliError> {
+        let names: Vec<_> = policies.iter().map(|policy| file_name(policy)).collect();
+        let files = |base: &Option<PathBuf>| {
+            base.as_deref().map_or(Ok(Vec::new()), |base| output::names(base, &names))
+        };
+        let outputs = Self { timelines: files(&args.timeline)?, traces: files(&args.trace)? };
+        let all = outputs.timelines.iter().chain(&outputs.traces).map(PathBuf::as_path);
+        output::check_distinct(all, [args.scenario.as_path()])?;
+        Ok(outputs)
+    }
+
+    /// Runs the policy of this number, and writes its files.
+    fn simulate(
+        &self,
+        scenario: &Scenario,
+        policy: &PolicyLibrary,
+        index: usize,
+    ) -> Result<Simulated, CliError> {
+        let timeline = self.timelines.get(index).map(|path| created(path)).transpose()?.map(CsvTimeline::new);
+        let trace = self.traces.get(index).map(|path| created(path)).transpose()?.map(ChromeTrace::new);
+        let mut recorders: Vec<&dyn Recorder> = Vec::new();
+        recorders.extend(timeline.as_ref().map(|timeline| timeline as &dyn Recorder));
+        recorders.extend(trace.as_ref().map(|trace| trace as &dyn Recorder));
+        let several = Several(recorders);
+        let recorder: Option<&dyn Recorder> = if several.0.is_empty() { None } else { Some(&several) };
+        let simulated = simulate(scenario, policy, &PolicyLibrary::fallback(), recorder).map_err(failed)?;
+        if let (Some(timeline), Some(path)) = (&timeline, self.timelines.get(index)) {
+            timeline.finish().map_err(|error| unwritten(path, &error))?;
+        }
+        if let (Some(trace), Some(path)) = (trace, self.traces.get(index)) {
+            trace.finish().map_err(|error| unwritten(path, &error))?;
+        }
+        Ok(simulated)
+    }
+}
+
+fn created(path: &Path) -> Result<BufWriter<File>, CliError> {
+    File::create(path).map(BufWriter::new).map_err(|error| unwritten(path, &error))
+}
+
+/// Tells several recorders.
+struct Several<'a>(Vec<&'a dyn Recorder>);
+
+impl Recorder for Several<'_> {
+    fn record(&self, event: &TimelineEvent) {
+        self.0.iter().for_each(|recorder| recorder.record(event));
+    }
+}
+
+fn unwritten(path: &Path, error: &dyn std::error::Error) -> CliError {
+    CliError::new(Exit::Output, format!("{}: cannot be written: {error}", path.display()))
+        .with_help("The folder must exist and be writable, and the disk not full.")
+}
+
+fn failed(error: SimulateError) -> CliError {
+    match error {
+        SimulateError::Scenario(error) => bad_scenario(error),
+        SimulateError::TooLong => CliError::new(Exit::Input, error),
+        other => CliError::new(Exit::Config, other),
+    }
+}
+
+fn bad_scenario(error: interlock_simulator::ScenarioError) -> CliError {
+    let unreadable = matches!(error.fault, ScenarioFault::Unreadable(_));
+    let help = if unreadable {
+        "Give the path of a scenario; the engine's source has some in engine/simulator/scenarios."
+    } else {
+        "engine/simulator/README.md describes each field of a scenario."
+    };
+    CliError::new(Exit::Input, error).with_help(help)
+}
