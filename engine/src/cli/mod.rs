@@ -8,6 +8,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::host::isolation;
 
 mod ab;
+mod calibrate;
 mod config;
 mod engines;
 mod error;
@@ -49,6 +50,8 @@ enum Command {
     Setup(setup::SetupArgs),
     /// Compare policies on the same work: which is better, by how much, and how sure is that
     Ab(Box<ab::AbArgs>),
+    /// Fit a scenario of the simulator to a timeline, and compare what it predicts
+    Calibrate(calibrate::CalibrateArgs),
     /// Make a page of a timeline: who did what when, and the figures
     Report(report::ReportArgs),
     /// Show what policies would do on a machine that a file describes
@@ -92,6 +95,7 @@ fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Ab(args) => ab::run(config, *args),
         Command::Verify(args) => verify::run(&args),
         Command::Setup(args) => setup::run(&args),
+        Command::Calibrate(args) => calibrate::run(config, &args),
         Command::Report(args) => report::run(&args),
         Command::Simulate(args) => simulate::run(config, &args),
         Command::Policy(command) => policy::run(config, &command),

@@ -2,6 +2,7 @@
 
 mod ab;
 mod bad_input;
+mod calibrate;
 mod control;
 mod control_strangers;
 mod cuda;
