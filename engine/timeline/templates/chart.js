@@ -11,7 +11,7 @@
     compute: { fill: "#0072b2", pattern: "none" },
     finish: { fill: "#009e73", pattern: "vertical" },
     verify: { fill: "#cc79a7", pattern: "dots" },
-    wait: { fill: "#00000000", pattern: "outline" },
+    wait: { fill: "#00000000", pattern: "outline", legend: "waits at a gate" },
     lock: { fill: "#7f6bb0", pattern: "horizontal" },
   };
   const ENDINGS = ["", "failed", "given up before it ended", "not ended when the file ends"];
@@ -79,12 +79,15 @@
       const legend = element("ul", bar, { className: "legend" });
       legend.setAttribute("aria-label", "Legend");
       const used = new Set(this.lanes.flatMap((lane) => [...new Set(lane.bars.kind)]));
+      const listed = new Set();
       this.swatches = this.data.kinds.flatMap((kind, index) => {
-        if (!used.has(index)) return [];
+        // Kinds of one look stand in the legend once.
+        if (!used.has(index) || listed.has(kind.look)) return [];
+        listed.add(kind.look);
         const item = element("li", legend, {});
         const swatch = element("canvas", item, { width: 44, height: 28 });
         swatch.setAttribute("aria-hidden", "true");
-        element("span", item, { textContent: kind.name });
+        element("span", item, { textContent: LOOKS[kind.look]?.legend ?? kind.name });
         return [[swatch, kind.look]];
       });
       const zoom = element("div", bar, { className: "zoom" });

@@ -7,9 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use interlock_test_browser::{Browser, text_of};
-use interlock_timeline::Timeline;
-use interlock_timeline::chart::Chart;
+use interlock_timeline::chart::{Chart, MOST_BARS};
 use interlock_timeline::page::RunPage;
+use interlock_timeline::{Activity, Actor, Timeline};
 
 fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/small.csv")
@@ -105,4 +105,60 @@ fn the_page_is_as_wide_as_its_screen() {
         let dom = browser.open(&format!("frame-{width}.html"), frame.as_bytes());
         assert!(dom.contains("<title>over 0, bars true</title>"), "{width}: {}", &dom[..200]);
     }
+}
+
+/// Whoever cannot point at a span walks to it, and is told what it is.
+#[test]
+fn the_chart_is_walked_with_the_keyboard() {
+    let Some(browser) = Browser::find() else { return };
+    let timeline = Timeline::open(&fixture()).expect("it is one");
+    let html = String::from_utf8(page(&timeline)).expect("text");
+    let press = "<script>
+        const chart = document.querySelector('.chart canvas[tabindex]');
+        for (const key of ['ArrowRight', 'ArrowDown', 'ArrowRight', '+', '+', '-', '0'])
+            chart.dispatchEvent(new KeyboardEvent('keydown', { key }));
+        </script></body>";
+    let dom = browser.open("keys.html", html.replace("</body>", press).as_bytes());
+    let said = &dom[dom.find("class=\"said\"").expect("it is there")..];
+    let said = &said[said.find('>').expect("an end") + 1..said.find('<').expect("an end")];
+
+    // The first span of worker 0 after the first synthesis began, and then the next one.
+    let worker = Actor::Device { device: 0, worker: 0 };
+    let of_worker = timeline.spans.iter().filter(|span| span.actor == worker);
+    let mut lane: Vec<_> = of_worker.filter(|span| !matches!(span.activity, Activity::Hold(_))).collect();
+    lane.sort_by_key(|span| (span.begin_ns, span.end_ns));
+    let name = match lane[1].activity {
+        Activity::Wait(stage) => format!("waits for {stage}"),
+        other => timeline.activity_name(other),
+    };
+    let took = interlock_timeline::units::time(lane[1].length_ns());
+    assert!(said.starts_with(&format!("worker 0: {name} – job 1, partition ")), "{said}");
+    assert!(said.contains(&format!(" for {took}")), "{said}, not {took}");
+}
+
+/// A run of so many tasks that their spans are put together before they are written.
+#[test]
+fn a_long_run_keeps_its_page_small() {
+    let mut text =
+        "at_ns,event,core,device,worker,job,partition,task,stage,duration_ns,bytes,locks,detail\n".to_owned();
+    let tasks = 80_000_u64;
+    for task in 0..tasks {
+        let mut at_ns = task * 1_000;
+        let mut line = |event: &str, stage: &str, took: &str| {
+            text += &format!("{at_ns},{event},cpu,0,0,1,{task},{task},{stage},{took},,,\n");
+            at_ns += 100;
+        };
+        line("arrived", "", "");
+        for stage in ["Prepare", "Stage", "Compute", "Finish"] {
+            line("entered", stage, "0");
+            line("ended", stage, "100");
+        }
+        line("left", "", "");
+    }
+    let timeline = Timeline::read(Path::new("long.csv"), text.as_bytes()).expect("it is one");
+    assert!(timeline.spans.len() as u64 == 4 * tasks && timeline.spans.len() > MOST_BARS);
+    let chart = Chart::of(&timeline);
+    assert!(chart.bars() <= MOST_BARS);
+    let together: u64 = chart.groups[0].lanes[0].bars.iter().map(|bar| u64::from(bar.count)).sum();
+    assert_eq!(together, timeline.spans.len() as u64);
 }

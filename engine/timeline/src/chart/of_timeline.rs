@@ -15,14 +15,17 @@ const MOST_LANES: usize = 64;
 const MOST_FLAGS: usize = 2_000;
 
 /// The kinds of bar, in the order of the legend. Waits at all gates look the same, and so do all locks.
-const KINDS: [(&str, &str); 8] = [
+const KINDS: [(&str, &str); 11] = [
     ("Synthesis", "synthesis"),
     ("Prepare", "prepare"),
     ("Stage", "stage"),
     ("Compute", "compute"),
     ("Finish", "finish"),
     ("Verify", "verify"),
-    ("waits at a gate", "wait"),
+    ("waits for Prepare", "wait"),
+    ("waits for Stage", "wait"),
+    ("waits for Compute", "wait"),
+    ("waits for Finish", "wait"),
     ("holds a lock", "lock"),
 ];
 
@@ -31,8 +34,8 @@ fn kind_of(activity: Activity) -> usize {
         Activity::Synthesis => 0,
         Activity::Run(stage) => 1 + stage.index(),
         Activity::Verify => 5,
-        Activity::Wait(_) => 6,
-        Activity::Hold(_) => 7,
+        Activity::Wait(stage) => 6 + stage.index(),
+        Activity::Hold(_) => 10,
     }
 }
 
