@@ -38,6 +38,7 @@ mod figures;
 mod scenario;
 mod text;
 mod trace;
+pub mod tune;
 mod world;
 
 pub use distribution::{Distribution, DistributionError};
