@@ -90,6 +90,21 @@ pub enum OptionValue {
     Text(String),
 }
 
+impl fmt::Display for OptionValue {
+    /// As it is written in RON.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bool(value) => value.fmt(f),
+            Self::U32(value) => value.fmt(f),
+            Self::U64(value) => value.fmt(f),
+            Self::I64(value) => value.fmt(f),
+            // With its point, also where there is nothing behind it.
+            Self::F64(value) => write!(f, "{value:?}"),
+            Self::Text(value) => write!(f, "{value:?}"),
+        }
+    }
+}
+
 /// The options that were given, with their values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OptionValues(Vec<(String, OptionValue)>);
@@ -98,6 +113,11 @@ impl OptionValues {
     /// The value of an option, if it was given.
     pub fn get(&self, name: &str) -> Option<&OptionValue> {
         self.0.iter().find(|(given, _)| given == name).map(|(_, value)| value)
+    }
+
+    /// All of them, in the order in which they were given.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &OptionValue)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 
     /// The value of a `u32` option, if it was given: what [`LockDoc::permits_option`] needs.
@@ -212,6 +232,15 @@ mod tests {
         assert_eq!(values.get("an_f64"), Some(&OptionValue::F64(0.5)));
         assert_eq!(values.get("an_string"), Some(&OptionValue::Text("x".into())));
         assert_eq!(values.get("absent"), None);
+    }
+
+    #[test]
+    fn values_are_shown_as_they_are_read() {
+        let text =
+            "(an_u32: 7, an_bool: true, an_u64: 5000000000, an_i64: -3, an_f64: 1.0, an_string: \"x\\\"\")";
+        let values = OptionsText::new(text).check(&schema()).expect("all options are good");
+        let shown: Vec<String> = values.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        assert_eq!(format!("({})", shown.join(", ")), text);
     }
 
     #[test]

@@ -6,11 +6,29 @@ use std::sync::Arc;
 use super::{CliError, Exit};
 use crate::core::Core;
 use crate::core::cpu::CpuCore;
-use crate::host::{Config, CoreConfig, find_config, open_cuda_core};
+use crate::host::{Config, CoreConfig, OptionsText, PolicyLibrary, find_config, open_cuda_core};
 
 /// The configuration: the named file, else the one that is found, else the defaults.
 pub fn load(explicit: Option<&Path>) -> Result<Config, CliError> {
     Ok(find_config(explicit)?)
+}
+
+/// The policy of a name, or of a name with options in the place of those that are configured: `vram-token(compute_permits: 3)`.
+pub fn policy(config: &Config, text: &str) -> Result<PolicyLibrary, CliError> {
+    let (name, options) = name_and_options(text);
+    let policy = PolicyLibrary::configured(config, name)?;
+    Ok(match options {
+        Some(options) => policy.with_options(&OptionsText::new(options))?,
+        None => policy,
+    })
+}
+
+/// A policy's name, and its options where some are written behind it.
+pub fn name_and_options(text: &str) -> (&str, Option<&str>) {
+    match text.find('(') {
+        Some(at) => (text[..at].trim(), Some(&text[at..])),
+        None => (text.trim(), None),
+    }
 }
 
 /// The core that proves, and the one that takes over what it failed at.

@@ -19,6 +19,7 @@ mod prove;
 mod report;
 mod setup;
 mod simulate;
+mod tune;
 mod verify;
 mod work;
 
@@ -56,6 +57,8 @@ enum Command {
     Report(report::ReportArgs),
     /// Show what policies would do on a machine that a file describes
     Simulate(simulate::SimulateArgs),
+    /// Find the options and the workers of a policy that are best for a scenario
+    Tune(tune::TuneArgs),
     /// Look at policies, or switch them on a running engine
     #[command(subcommand)]
     Policy(policy::PolicyCommand),
@@ -97,6 +100,7 @@ fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Setup(args) => setup::run(&args),
         Command::Calibrate(args) => calibrate::run(config, &args),
         Command::Report(args) => report::run(&args),
+        Command::Tune(args) => tune::run(config, &args),
         Command::Simulate(args) => simulate::run(config, &args),
         Command::Policy(command) => policy::run(config, &command),
         Command::Engines { json } => engines::run(json),

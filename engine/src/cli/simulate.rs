@@ -10,7 +10,7 @@ use interlock_simulator::{
 };
 
 use super::{CliError, Exit, config, output, print};
-use crate::host::{Config, OptionsText, PolicyLibrary};
+use crate::host::PolicyLibrary;
 use crate::interlock::{Recorder, TimelineEvent};
 use crate::report::{self, CsvTimeline};
 
@@ -52,7 +52,7 @@ pub fn run(explicit_config: Option<&Path>, args: &SimulateArgs) -> Result<Exit, 
         return Err(CliError::new(Exit::Usage, error).with_help("It would give the same figures again."));
     }
     let outputs = Outputs::new(args, &names)?;
-    let policies = names.iter().map(|name| policy(&config, name)).collect::<Result<Vec<_>, _>>()?;
+    let policies = names.iter().map(|name| config::policy(&config, name)).collect::<Result<Vec<_>, _>>()?;
     let begun = Instant::now();
     let mut figures = Figures { schema: Figures::SCHEMA, seed: scenario.seed, policies: Vec::new() };
     let mut events = 0;
@@ -69,17 +69,6 @@ pub fn run(explicit_config: Option<&Path>, args: &SimulateArgs) -> Result<Exit, 
         print::text(&interlock_simulator::render(&figures))?
     }
     Ok(Exit::Done)
-}
-
-/// The policy of a name, or of a name with options behind it.
-fn policy(config: &Config, name: &str) -> Result<PolicyLibrary, CliError> {
-    match name.find('(') {
-        None => Ok(PolicyLibrary::configured(config, name)?),
-        Some(at) => {
-            let policy = PolicyLibrary::configured(config, name[..at].trim_end())?;
-            Ok(policy.with_options(&OptionsText::new(&name[at..]))?)
-        }
-    }
 }
 
 /// A policy's name in the name of a file.
@@ -150,7 +139,8 @@ fn unwritten(path: &Path, error: &dyn std::error::Error) -> CliError {
         .with_help("The folder must exist and be writable, and the disk not full.")
 }
 
-fn failed(error: SimulateError) -> CliError {
+/// What became of a simulation that did not come to its end.
+pub(super) fn failed(error: SimulateError) -> CliError {
     match error {
         SimulateError::Scenario(error) => bad_scenario(error),
         SimulateError::TooLong => CliError::new(Exit::Input, error),
@@ -158,7 +148,8 @@ fn failed(error: SimulateError) -> CliError {
     }
 }
 
-fn bad_scenario(error: interlock_simulator::ScenarioError) -> CliError {
+/// A scenario that is not one.
+pub(super) fn bad_scenario(error: interlock_simulator::ScenarioError) -> CliError {
     let unreadable = matches!(error.fault, ScenarioFault::Unreadable(_));
     let help = if unreadable {
         "Give the path of a scenario; the engine's source has some in engine/simulator/scenarios."

@@ -1,6 +1,5 @@
 //! `interlock tune`.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -25,7 +24,7 @@ const SHOWN: usize = 10;
 pub struct TuneArgs {
     /// The scenario: the machine and the work
     scenario: PathBuf,
-    /// The policy, instead of the configuration's
+    /// The policy, instead of the configuration's; options may follow its name, as in "two-lock(wait_ms: 4000)"
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
     /// Values of an option that are tried besides the configured one, such as compute_permits=1,2,3; may be given several times. With
@@ -65,8 +64,8 @@ pub fn run(explicit_config: Option<&Path>, args: &TuneArgs) -> Result<Exit, CliE
     check_distinct(args.plot.as_deref(), [args.scenario.as_path()])?;
     let scenario = Scenario::read(&args.scenario).map_err(bad_scenario)?;
     let config = config::load(explicit_config)?;
-    let name = args.policy.as_deref().unwrap_or(&config.policy);
-    let policy = PolicyLibrary::configured(&config, name)?;
+    let policy = config::policy(&config, args.policy.as_deref().unwrap_or(&config.policy))?;
+    let name = policy.name();
     let grid = grid(&scenario, &policy, args)?;
     let goal = match args.best {
         Best::ProofsPerS => Goal::ProofsPerSecond,
@@ -92,7 +91,9 @@ pub fn run(explicit_config: Option<&Path>, args: &TuneArgs) -> Result<Exit, CliE
 /// The grid: what is configured, what was asked for, and for options of which nothing was said what is usual.
 fn grid(scenario: &Scenario, policy: &PolicyLibrary, args: &TuneArgs) -> Result<Grid, CliError> {
     let schema = &policy.manifest().options;
-    if let Some((unknown, _)) = args.option.iter().find(|(name, _)| schema.iter().all(|doc| doc.name != *name)) {
+    if let Some((unknown, _)) =
+        args.option.iter().find(|(name, _)| schema.iter().all(|doc| doc.name != *name))
+    {
         let known: Vec<&str> = schema.iter().map(|doc| doc.name.as_str()).collect();
         let error = format!("{} has no option `{unknown}`; it has {}", policy.name(), known.join(", "));
         return Err(CliError::new(Exit::Usage, error));
@@ -109,7 +110,8 @@ fn grid(scenario: &Scenario, policy: &PolicyLibrary, args: &TuneArgs) -> Result<
     });
     let workers = std::iter::once(scenario.workers).chain(args.workers.iter().copied()).collect();
     Grid::new(workers, axes.collect()).map_err(|error| {
-        CliError::new(Exit::Usage, error).with_help("--option NAME=V,W says which values are tried, --workers N,M how many workers.")
+        CliError::new(Exit::Usage, error)
+            .with_help("--option NAME=V,W says which values are tried, --workers N,M how many workers.")
     })
 }
 
@@ -128,8 +130,16 @@ fn render(name: &str, tuned: &Tuned) -> String {
 
 fn write_all(text: &mut String, name: &str, tuned: &Tuned) -> std::fmt::Result {
     let count = tuned.points.len();
-    writeln!(text, "{count} points of {name}, {} seeds each, virtual time; the best first", tuned.seeds.len())?;
-    writeln!(text, "{:>9} {:>9} {:>6} {:>7} {:>9}  {:>7}  options", "proofs/s", "p95", "busy", "skips", "fallbacks", "workers")?;
+    writeln!(
+        text,
+        "{count} points of {name}, {} seeds each, virtual time; the best first",
+        tuned.seeds.len()
+    )?;
+    writeln!(
+        text,
+        "{:>9} {:>9} {:>6} {:>7} {:>9}  {:>7}  options",
+        "proofs/s", "p95", "busy", "skips", "fallbacks", "workers"
+    )?;
     for tried in tuned.points.iter().take(SHOWN) {
         write_point(text, tried, "")?;
     }
@@ -139,7 +149,12 @@ fn write_all(text: &mut String, name: &str, tuned: &Tuned) -> std::fmt::Result {
     }
     if !tuned.refused.is_empty() {
         let (point, reason) = &tuned.refused[0];
-        writeln!(text, "{} points were not taken by the policy, such as {}: {reason}", tuned.refused.len(), point.ron())?;
+        writeln!(
+            text,
+            "{} points were not taken by the policy, such as {}: {reason}",
+            tuned.refused.len(),
+            point.ron()
+        )?;
     }
     let Some(best) = tuned.best() else { return writeln!(text, "no point is fit") };
     if best.point == tuned.configured {

@@ -1,5 +1,6 @@
 //! A policy that can be seated: loaded from a file, or linked into the program.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -211,6 +212,12 @@ impl PolicyLibrary {
         let facts = Facts::check(self.facts.manifest.clone(), None, options)
             .map_err(|fault| LoadError { file: self.file().to_owned(), fault })?;
         Ok(Self { facts: Arc::new(facts), code: self.code.clone(), origin: self.origin.clone() })
+    }
+
+    /// The options that were given, each as it is written in RON.
+    pub fn configured_options(&self) -> BTreeMap<String, String> {
+        let values = self.facts.options.check(&self.facts.manifest.options).unwrap_or_default();
+        values.iter().map(|(name, value)| (name.to_owned(), value.to_string())).collect()
     }
 
     fn file(&self) -> &Path {

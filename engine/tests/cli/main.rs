@@ -14,3 +14,4 @@ mod signals;
 mod simulate;
 mod support;
 mod trust;
+mod tune;

@@ -46,7 +46,7 @@ pub fn plot(tuned: &Tuned) -> Result<String, PlotError> {
         workers.sort_unstable();
         workers.dedup();
         for (index, workers) in workers.iter().enumerate() {
-            let color = Palette99::pick(index).to_rgba();
+            let color = Palette99::pick(index).mix(0.7);
             let here = fit.iter().filter(|tried| tried.point.workers == *workers);
             chart
                 .draw_series(here.map(|tried| Circle::new((rate(tried), latency(tried)), 4, color.filled())))

@@ -73,10 +73,7 @@ fn policies(config: &Config, list: &str) -> Result<Vec<(PolicyLibrary, String)>,
     let mut loaded: HashMap<String, PolicyLibrary> = HashMap::new();
     let mut policies = Vec::new();
     for entry in split(list)? {
-        let (name, options) = match entry.split_once('(') {
-            Some((name, rest)) => (name.trim(), Some(format!("({rest}"))),
-            None => (entry, None),
-        };
+        let (name, options) = config::name_and_options(entry);
         // A library that is named twice is loaded once.
         let library = match loaded.get(name) {
             Some(library) => library.clone(),
@@ -85,7 +82,8 @@ fn policies(config: &Config, list: &str) -> Result<Vec<(PolicyLibrary, String)>,
         loaded.insert(name.to_owned(), library.clone());
         match options {
             Some(options) => {
-                policies.push((library.with_options(&OptionsText::new(options.clone()))?, options))
+                let with_options = library.with_options(&OptionsText::new(options))?;
+                policies.push((with_options, options.to_owned()));
             }
             None => policies.push((library, String::new())),
         }
