@@ -29,8 +29,11 @@ impl Turn<'_> {
         let mut due = BTreeSet::new();
         let mut changed = true;
         while changed && self.arbiter.phase == Phase::Serving {
-            let holdings = self.arbiter.holdings();
             self.wake(&mut due);
+            if due.is_empty() {
+                return;
+            }
+            let holdings = self.arbiter.holdings();
             changed = false;
             for (_, _, id) in self.line(&due, &holdings) {
                 if self.arbiter.phase != Phase::Serving {

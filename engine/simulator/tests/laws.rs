@@ -295,16 +295,19 @@ fn all_figures_are_the_same_again() {
 
 #[test]
 fn a_policy_that_lets_nobody_in_is_replaced() {
-    let scenario = scenario(&closed(4, 4, 2));
+    let scenario = scenario(&(closed(4, 4, 2) + ", limits: (stall: \"50ms\")"));
     let fallback = policy("serialized-fallback");
-    let simulated = interlock_simulator::simulate(&scenario, &support::Never::new(), &*fallback, None);
-    let figures = simulated.expect("it ends").figures;
-    assert_eq!(figures.proofs, 4);
-    assert_eq!(figures.quarantines.len(), 1);
-    assert_eq!((figures.quarantines[0].code, figures.quarantines[0].at_s), ("stalled", 5.0));
-    assert_eq!(figures.quarantines[0].policy, "never");
-    assert_eq!(figures.devices[0].policy, "serialized-fallback");
-    assert_eq!(figures.makespan_s, 5.0 + 4.0 * ALL);
+    for restless in [false, true] {
+        let simulated =
+            interlock_simulator::simulate(&scenario, &support::Never::new(restless), &*fallback, None);
+        let figures = simulated.expect("it ends").figures;
+        assert_eq!((figures.proofs, figures.quarantines.len()), (4, 1));
+        let quarantined = &figures.quarantines[0];
+        assert_eq!((quarantined.code, quarantined.at_s), ("stalled", 0.05));
+        assert_eq!(quarantined.policy, "never");
+        assert_eq!(figures.devices[0].policy, "serialized-fallback");
+        assert_eq!(figures.makespan_s, 0.05 + 4.0 * ALL);
+    }
 }
 
 #[test]

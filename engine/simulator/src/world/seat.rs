@@ -10,6 +10,10 @@ use crate::figures::seconds;
 use crate::scenario::{self, Limits};
 use crate::{Quarantined, SimulateError};
 
+/// The least time until an arbiter is woken for a deadline. No thread wakes up sooner either; and without it, time would stand as good as still
+/// for a policy that asks to be asked again at once.
+const WAKE_UP_NS: u64 = 1_000;
+
 /// A task at the gates. Its place may have another task already when the arbiter is through with it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AtWork {
@@ -94,7 +98,8 @@ impl Seat {
             self.policy_name = fallback.name().to_owned();
             commands.extend(self.feed(now_ns, Event::Installed(fallback.locks().clone()))?);
         }
-        self.deadline_ns = self.arbiter.next_deadline();
+        let soonest_ns = now_ns.saturating_add(WAKE_UP_NS);
+        self.deadline_ns = self.arbiter.next_deadline().map(|deadline_ns| deadline_ns.max(soonest_ns));
         Ok(commands)
     }
 

@@ -6,7 +6,7 @@ use interlock_arbiter::{
     LockTable, PlaceError, PolicyFault, PolicyPort, PolicySource, Recorder, SeatedPolicy, TimelineEvent,
 };
 use interlock_conformance::Linked;
-use interlock_policy_api::{DeviceView, Policy, Request, Verdict, View};
+use interlock_policy_api::{DeviceView, Policy, Request, Verdict, View, WakeSet};
 use interlock_serialized_fallback::SerializedFallback;
 use interlock_simulator::{PolicyFigures, Scenario, Simulated, simulate};
 use interlock_single_lock::SingleLock;
@@ -67,12 +67,15 @@ pub fn assert_near(is: f64, should_be: f64, tolerance: f64, what: &str) {
     assert!((is - should_be).abs() <= tolerance * should_be.abs(), "{what}: {is}, not {should_be}");
 }
 
-/// Waits for ever.
-pub struct Never(LockTable);
+/// Lets nobody in: it waits for something to come free, or, restless, for the next nanosecond.
+pub struct Never {
+    locks: LockTable,
+    restless: bool,
+}
 
 impl Never {
-    pub fn new() -> Self {
-        Self(LockTable::new(Vec::new()).expect("no locks are sound"))
+    pub fn new(restless: bool) -> Self {
+        Self { locks: LockTable::new(Vec::new()).expect("no locks are sound"), restless }
     }
 }
 
@@ -82,19 +85,25 @@ impl PolicySource for Never {
     }
 
     fn locks(&self) -> &LockTable {
-        &self.0
+        &self.locks
     }
 
     fn seat(&self) -> Result<Box<dyn SeatedPolicy>, String> {
-        Ok(Box::new(Waits))
+        Ok(Box::new(Waits { restless: self.restless }))
     }
 }
 
-struct Waits;
+struct Waits {
+    restless: bool,
+}
 
 impl PolicyPort for Waits {
-    fn decide(&mut self, _request: &Request, _view: &View<'_>) -> Result<Verdict, PolicyFault> {
-        Ok(Verdict::wait(interlock_policy_api::WakeSet::FREED))
+    fn decide(&mut self, _request: &Request, view: &View<'_>) -> Result<Verdict, PolicyFault> {
+        Ok(if self.restless {
+            Verdict::wait_until(WakeSet::FREED, view.now_ns + 1)
+        } else {
+            Verdict::wait(WakeSet::FREED)
+        })
     }
 }
 
