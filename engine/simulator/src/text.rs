@@ -8,13 +8,14 @@ use crate::{Figures, PolicyFigures};
 type Line = (&'static str, fn(&PolicyFigures) -> String);
 
 const LINES: [Line; 18] = [
-    ("seconds per proof", |of| of.seconds_per_proof.map_or("-".into(), |seconds| format!("{seconds:.2}"))),
-    ("proofs", |of| {
-        format!(
-            "{}{}",
-            of.proofs,
-            if of.failed > 0 { format!(", {} failed", of.failed) } else { String::new() }
-        )
+    ("seconds per proof", |of| match of.seconds_per_proof {
+        Some(seconds) if seconds < 1.0 => format!("{seconds:.5}"),
+        Some(seconds) => format!("{seconds:.2}"),
+        None => "-".into(),
+    }),
+    ("proofs", |of| match of.failed {
+        0 => of.proofs.to_string(),
+        failed => format!("{}, {failed} failed", of.proofs),
     }),
     ("partitions per second", |of| format!("{:.3}", of.partitions_per_s)),
     ("latency of a job, median", |of| seconds(of.latency_s.median)),
@@ -37,8 +38,14 @@ const LINES: [Line; 18] = [
     ("waits at Compute", |of| of.gate_wait_s.get("Compute").map_or("-".into(), |wait| seconds(*wait))),
 ];
 
+/// A time with a unit that suits it.
 fn seconds(seconds: f64) -> String {
-    format!("{seconds:.2} s")
+    match seconds {
+        0.0 => "0 s".to_owned(),
+        ..1e-3 => format!("{:.1} us", seconds * 1e6),
+        ..1.0 => format!("{:.2} ms", seconds * 1e3),
+        _ => format!("{seconds:.2} s"),
+    }
 }
 
 fn percent(part: f64) -> String {
@@ -84,4 +91,15 @@ pub fn render(figures: &Figures) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units_that_suit_them() {
+        let texts = [0.0, 0.000_012_34, 0.018, 0.999, 1.0, 72.095].map(seconds);
+        assert_eq!(texts, ["0 s", "12.3 us", "18.00 ms", "999.00 ms", "1.00 s", "72.09 s"]);
+    }
 }
