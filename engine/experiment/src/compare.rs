@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use statrs::distribution::ContinuousCDF;
 
-use crate::interval::{Bootstrap, INTERVAL_LEVEL, Interval, mean_and_error, student};
+use crate::interval::{Bootstrap, INTERVAL_LEVEL, Interval, student};
 
 /// How sure a verdict is: an arm that is no better is called better, or worse, in fewer than 1 of 100 experiments.
 ///
@@ -66,39 +66,81 @@ pub fn compare(pairs: &[(f64, f64)], better: Better, comparisons: usize) -> Opti
     if pairs.len() < 2 {
         return None;
     }
-    for figure in pairs.iter().flat_map(|pair| [pair.0, pair.1]) {
-        assert!(figure.is_finite() && figure > 0.0, "{figure} is no figure to compare");
-    }
+    check(pairs.iter().flat_map(|pair| [pair.0, pair.1]));
     // In logarithms, as what slows a machine down does so by a factor. Pairs of a round share most of it.
     let logs: Vec<f64> = pairs.iter().map(|(baseline, candidate)| (candidate / baseline).ln()).collect();
     let differences: Vec<f64> = pairs.iter().map(|(baseline, candidate)| candidate - baseline).collect();
+    let (bootstrap, difference) = (Bootstrap::of(&logs), Bootstrap::of(&differences));
+    Some(comparison(pairs.len(), pairs.len(), &bootstrap, &difference, better, comparisons))
+}
+
+/// Compares figures that were taken apart, in other rounds or another day: what slowed one down did not slow down the other, so that the same number
+/// of rounds tells less than [`compare`] would.
+///
+/// `None` for fewer than two figures of either.
+///
+/// # Panics
+/// When a figure is not a finite number above zero.
+pub fn compare_apart(
+    baseline: &[f64],
+    candidate: &[f64],
+    better: Better,
+    comparisons: usize,
+) -> Option<Comparison> {
+    if baseline.len() < 2 || candidate.len() < 2 {
+        return None;
+    }
+    check(baseline.iter().chain(candidate).copied());
+    let logs = |figures: &[f64]| figures.iter().map(|figure| figure.ln()).collect::<Vec<_>>();
+    let bootstrap = Bootstrap::of_difference(&logs(candidate), &logs(baseline));
+    let difference = Bootstrap::of_difference(candidate, baseline);
+    let rounds = baseline.len().min(candidate.len());
+    // Each side's spread is estimated by itself: n + m - 2 degrees of freedom.
+    Some(comparison(
+        rounds,
+        baseline.len() + candidate.len() - 1,
+        &bootstrap,
+        &difference,
+        better,
+        comparisons,
+    ))
+}
+
+fn check(figures: impl Iterator<Item = f64>) {
+    for figure in figures {
+        assert!(figure.is_finite() && figure > 0.0, "{figure} is no figure to compare");
+    }
+}
+
+/// `counted` is one more than the degrees of freedom.
+fn comparison(
+    rounds: usize,
+    counted: usize,
+    logs: &Bootstrap,
+    difference: &Bootstrap,
+    better: Better,
+    comparisons: usize,
+) -> Comparison {
     let error_rate = error_rate(comparisons);
-    let bootstrap = Bootstrap::of(&logs);
-    let sure = bootstrap.interval(1.0 - error_rate);
+    let sure = logs.interval(1.0 - error_rate);
     let verdict = match (sure.contains(0.0), (sure.estimate > 0.0) == (better == Better::Higher)) {
         (true, _) => Verdict::NoDifference,
         (false, true) => Verdict::Better,
         (false, false) => Verdict::Worse,
     };
-    Some(Comparison {
-        rounds: pairs.len(),
-        ratio: bootstrap.interval(INTERVAL_LEVEL).map(f64::exp),
-        difference: Bootstrap::of(&differences).interval(INTERVAL_LEVEL),
+    Comparison {
+        rounds,
+        ratio: logs.interval(INTERVAL_LEVEL).map(f64::exp),
+        difference: difference.interval(INTERVAL_LEVEL),
         verdict,
-        detectable: detectable(&logs, error_rate),
-    })
+        // The distance from no difference at which the interval, as wide as it is, misses no difference in all but the unlucky cases.
+        detectable: (quantiles(counted, error_rate) * logs.error()).exp_m1(),
+    }
 }
 
 /// How often each of so many comparisons may find what is not there.
 pub(crate) fn error_rate(comparisons: usize) -> f64 {
     (1.0 - VERDICT_LEVEL) / comparisons.max(1) as f64
-}
-
-/// The smallest difference that would be seen: the distance from no difference at which the interval, as wide as it is, misses
-/// no difference in all but the unlucky cases.
-fn detectable(logs: &[f64], error_rate: f64) -> f64 {
-    let (_, error) = mean_and_error(logs);
-    (quantiles(logs.len(), error_rate) * error).exp_m1()
 }
 
 /// Standard errors between no difference and one that is found.
@@ -151,6 +193,25 @@ mod tests {
         assert_eq!(exact(1.0).verdict, Verdict::NoDifference);
         assert_eq!(exact(1.0).detectable, 0.0);
         assert_eq!(exact(1.001).verdict, Verdict::Better);
+    }
+
+    #[test]
+    fn figures_that_were_taken_apart_tell_less() {
+        // A machine that drifts: pairs share it, figures of other days do not.
+        let drift = [1.0, 1.1, 0.9, 1.2, 0.8, 1.0, 1.15, 0.85];
+        let baseline = drift.to_vec();
+        let candidate: Vec<f64> =
+            drift.iter().zip(STEADY).map(|(drift, noise)| 1.05 * drift * noise).collect();
+        let pairs: Vec<(f64, f64)> = baseline.iter().copied().zip(candidate.iter().copied()).collect();
+        let paired = compare(&pairs, Better::Higher, 1).expect("pairs");
+        let apart = compare_apart(&baseline, &candidate, Better::Higher, 1).expect("figures");
+        assert!((paired.ratio.estimate - apart.ratio.estimate).abs() < 1e-9);
+        assert_eq!((paired.verdict, apart.verdict), (Verdict::Better, Verdict::NoDifference));
+        assert!(apart.detectable > 3.0 * paired.detectable);
+        let faster: Vec<f64> = candidate.iter().map(|figure| figure * 3.0).collect();
+        let found = compare_apart(&baseline, &faster, Better::Higher, 1).expect("figures");
+        assert_eq!(found.verdict, Verdict::Better);
+        assert_eq!(compare_apart(&[1.0], &faster, Better::Higher, 1), None);
     }
 
     #[test]

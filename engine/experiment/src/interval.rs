@@ -67,17 +67,25 @@ pub(crate) struct Bootstrap {
 }
 
 impl Bootstrap {
+    /// Of the mean of some values.
     pub fn of(values: &[f64]) -> Self {
-        let (mean, error) = mean_and_error(values);
+        Self::of_difference(values, &[])
+    }
+
+    /// Of the mean of some values less the mean of others, which were taken apart from them; of no others, the mean is zero.
+    pub fn of_difference(values: &[f64], others: &[f64]) -> Self {
+        let (mean, error) = difference(mean_and_error(values), others);
         let mut draws = Vec::new();
-        if values.len() >= 2 && error > 0.0 {
+        if error > 0.0 && error.is_finite() {
             let mut random = ChaCha8Rng::seed_from_u64(1);
-            let mut sample = vec![0.0; values.len()];
+            let mut samples = [vec![0.0; values.len()], vec![0.0; others.len()]];
             for _ in 0..DRAWS {
-                for slot in &mut sample {
-                    *slot = values[random.gen_range(0..values.len())];
+                for (sample, values) in samples.iter_mut().zip([values, others]) {
+                    for slot in sample {
+                        *slot = values[random.gen_range(0..values.len())];
+                    }
                 }
-                let (drawn, drawn_error) = mean_and_error(&sample);
+                let (drawn, drawn_error) = difference(mean_and_error(&samples[0]), &samples[1]);
                 // A sample of one value drawn over and over says nothing about spread.
                 if drawn_error > 0.0 {
                     draws.push((drawn - mean) / drawn_error);
@@ -85,7 +93,13 @@ impl Bootstrap {
             }
             draws.sort_by(f64::total_cmp);
         }
-        Self { count: values.len(), mean, error, draws }
+        let count = if others.is_empty() { values.len() } else { values.len().min(others.len()) };
+        Self { count, mean, error, draws }
+    }
+
+    /// The standard error of the mean.
+    pub fn error(&self) -> f64 {
+        self.error
     }
 
     /// The interval that holds the true mean with probability `level`: everything, when there is but one value.
@@ -106,6 +120,15 @@ impl Bootstrap {
         }
         Interval { estimate, low: estimate - below * self.error, high: estimate + above * self.error }
     }
+}
+
+/// A mean and its error, less the mean of others.
+fn difference((mean, error): (f64, f64), others: &[f64]) -> (f64, f64) {
+    if others.is_empty() {
+        return (mean, error);
+    }
+    let (other, other_error) = mean_and_error(others);
+    (mean - other, error.hypot(other_error))
 }
 
 /// The distribution of a mean of so many normal values, in standard errors.
@@ -142,6 +165,27 @@ mod tests {
         // Skewed, as times are.
         let skewed = coverage(20, 0.95, 1.0, |random| Exp1.sample(random));
         assert!((0.90..=0.99).contains(&skewed), "{skewed}");
+    }
+
+    #[test]
+    fn the_true_difference_of_values_that_were_taken_apart_is_inside_as_often_as_said() {
+        const EXPERIMENTS: usize = 300;
+        let mut random = ChaCha8Rng::seed_from_u64(11);
+        let mut draw = |count: usize, mean: f64, spread: f64| -> Vec<f64> {
+            let normal = || {
+                let value: f64 = StandardNormal.sample(&mut random);
+                mean + spread * value
+            };
+            std::iter::repeat_with(normal).take(count).collect()
+        };
+        for (counts, spreads) in [((10, 10), (1.0, 1.0)), ((8, 30), (2.0, 0.5)), ((3, 3), (1.0, 1.0))] {
+            let held = (0..EXPERIMENTS).filter(|_| {
+                let (values, others) = (draw(counts.0, 5.0, spreads.0), draw(counts.1, 3.0, spreads.1));
+                Bootstrap::of_difference(&values, &others).interval(0.95).contains(2.0)
+            });
+            let held = held.count() as f64 / EXPERIMENTS as f64;
+            assert!((0.91..=1.0).contains(&held), "{counts:?} {spreads:?}: {held}");
+        }
     }
 
     #[test]

@@ -21,7 +21,7 @@ mod interval;
 mod order;
 mod progress;
 
-pub use compare::{Better, Comparison, POWER, VERDICT_LEVEL, Verdict, compare};
+pub use compare::{Better, Comparison, POWER, VERDICT_LEVEL, Verdict, compare, compare_apart};
 pub use gate::{Gate, GateError};
 pub use interval::{INTERVAL_LEVEL, Interval};
 pub use order::round_order;

@@ -1,5 +1,7 @@
 //! What verdicts are worth: many experiments on figures of which the truth is known.
 
+use std::sync::LazyLock;
+
 use interlock_experiment::{Better, Comparison, POWER, Progress, Verdict, compare, round_order};
 use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
@@ -56,10 +58,13 @@ fn count(comparisons: &[Comparison], verdict: Verdict) -> usize {
     comparisons.iter().filter(|comparison| comparison.verdict == verdict).count()
 }
 
+/// Experiments with equal arms.
+static SAME: LazyLock<Vec<Comparison>> = LazyLock::new(|| verdicts([1.0, 1.0]));
+
 #[test]
 fn the_same_arm_twice_shows_no_difference() {
-    let same = verdicts([1.0, 1.0]);
-    assert!(count(&same, Verdict::NoDifference) >= 95, "{}", count(&same, Verdict::NoDifference));
+    let same = &*SAME;
+    assert!(count(same, Verdict::NoDifference) >= 95, "{}", count(same, Verdict::NoDifference));
     let inside = same.iter().filter(|comparison| comparison.ratio.contains(1.0)).count();
     assert!(inside >= 88, "95% intervals that hold the truth: {inside}");
 }
@@ -77,6 +82,6 @@ fn a_difference_of_the_size_asked_for_is_found_as_often_as_promised() {
 
 #[test]
 fn experiments_end_by_themselves() {
-    let rounds: Vec<usize> = verdicts([1.0, 1.0]).iter().map(|comparison| comparison.rounds).collect();
+    let rounds: Vec<usize> = SAME.iter().map(|comparison| comparison.rounds).collect();
     assert!(rounds.iter().all(|rounds| *rounds < MOST_ROUNDS), "{rounds:?}");
 }

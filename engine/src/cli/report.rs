@@ -1,4 +1,4 @@
-//! `interlock report`: a timeline as a page to look at.
+//! `interlock report`: a timeline as a page to look at, or two experiments held against each other.
 
 use std::path::{Path, PathBuf};
 
@@ -10,24 +10,40 @@ use interlock_timeline::units;
 use super::output::{check_distinct, write_whole};
 use super::{CliError, Exit, print};
 
-/// One HTML file, which needs no network: who did what when, on each worker, device and lock, and the figures of the run.
+mod compare;
+
+/// Of a timeline, one HTML file, which needs no network: who did what when, on each worker, device and lock, and the figures of the run.
 #[derive(Debug, clap::Args)]
 pub struct ReportArgs {
     /// The timeline, as `prove --timeline` or `simulate --timeline` wrote it
-    #[arg(value_name = "FILE")]
-    timeline: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "compare")]
+    timeline: Option<PathBuf>,
     /// Where the page goes; beside the timeline, with the extension html, when left out
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "compare")]
     output: Option<PathBuf>,
+    /// Hold the second experiment against the first instead: two reports that `ab --json` wrote
+    #[arg(long, num_args = 2, value_names = ["A.json", "B.json"], conflicts_with = "timeline")]
+    compare: Vec<PathBuf>,
+    /// Compare also experiments on other work or another machine
+    #[arg(long, requires = "compare")]
+    anyway: bool,
     /// Print the figures as JSON
     #[arg(long)]
     json: bool,
 }
 
 pub fn run(args: &ReportArgs) -> Result<Exit, CliError> {
-    let output = args.output.clone().unwrap_or_else(|| args.timeline.with_extension("html"));
-    check_distinct([output.as_path()], [args.timeline.as_path()])?;
-    let page = RunPage::new(&args.timeline, &Timeline::open(&args.timeline)?);
+    match (&args.timeline, args.compare.as_slice()) {
+        (Some(timeline), _) => page(args, timeline),
+        (None, [first, second]) => compare::run(first, second, args.anyway, args.json),
+        (None, _) => Err(CliError::new(Exit::Usage, "neither a timeline nor --compare was given")),
+    }
+}
+
+fn page(args: &ReportArgs, timeline: &Path) -> Result<Exit, CliError> {
+    let output = args.output.clone().unwrap_or_else(|| timeline.with_extension("html"));
+    check_distinct([output.as_path()], [timeline])?;
+    let page = RunPage::new(timeline, &Timeline::open(timeline)?);
     write_whole(&output, |writer| page.write(writer))?;
     if args.json {
         print::json(page.figures())?;

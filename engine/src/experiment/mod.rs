@@ -7,6 +7,7 @@
 //! | `run` | one run of one arm |
 //! | `series` | rounds of runs until enough is known |
 //! | `report` | what it all came to: the schema of `interlock ab --json` |
+//! | `saved` | two experiments of other days held against each other |
 //! | `machine` | where it ran |
 //!
 //! The arithmetic is in the crate [`interlock_experiment`]. `README.md` beside this file has the schema and what each figure means.
@@ -16,6 +17,7 @@ mod load;
 mod machine;
 mod report;
 mod run;
+mod saved;
 mod series;
 
 pub use arm::{Arm, Common, MOST_ARMS, letter};
@@ -26,4 +28,5 @@ pub use report::{
     StopReason, WorkReport, comparisons, condition_names,
 };
 pub use run::{LockSeconds, Run, RunError, RunFigures, run};
+pub use saved::{SavedComparison, compare_saved, differences};
 pub use series::{ArmRuns, Experiment, Metric, Rounds, SHORTEST_RUN_S, ShortWork, Tell};

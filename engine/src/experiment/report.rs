@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use hdrhistogram::Histogram;
-use interlock_experiment::{Better, Interval, Verdict};
+use interlock_experiment::{Better, Comparison, Interval, Verdict};
 use serde::{Deserialize, Serialize};
 
 use super::arm::{Arm, letter};
@@ -195,6 +195,30 @@ pub struct ConditionReport {
     pub holds: Option<bool>,
 }
 
+impl ComparisonReport {
+    /// What a comparison comes to, with who was compared.
+    pub(super) fn new(
+        metric: Metric,
+        primary: bool,
+        baseline: String,
+        candidate: String,
+        compared: Comparison,
+    ) -> Self {
+        Self {
+            baseline,
+            candidate,
+            metric: metric.name().to_owned(),
+            better: metric.better(),
+            primary,
+            rounds: compared.rounds,
+            ratio: compared.ratio,
+            difference: compared.difference,
+            verdict: compared.verdict,
+            detectable: compared.detectable,
+        }
+    }
+}
+
 impl ExperimentReport {
     /// The number that goes into [`ExperimentReport::schema`].
     pub const SCHEMA: u32 = 1;
@@ -333,18 +357,8 @@ pub fn comparisons(rounds: &Rounds, primary: Metric) -> Vec<ComparisonReport> {
     let reports = metrics.flat_map(|metric| candidates.iter().map(move |candidate| (metric, *candidate)));
     let report = |(metric, candidate): (Metric, usize)| {
         let compared = metric.compare(&rounds.arms[*baseline], &rounds.arms[candidate], candidates.len())?;
-        Some(ComparisonReport {
-            baseline: letter(*baseline),
-            candidate: letter(candidate),
-            metric: metric.name().to_owned(),
-            better: metric.better(),
-            primary: metric == primary,
-            rounds: compared.rounds,
-            ratio: compared.ratio,
-            difference: compared.difference,
-            verdict: compared.verdict,
-            detectable: compared.detectable,
-        })
+        let (baseline, candidate) = (letter(*baseline), letter(candidate));
+        Some(ComparisonReport::new(metric, metric == primary, baseline, candidate, compared))
     };
     reports.filter_map(report).collect()
 }

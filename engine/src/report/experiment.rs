@@ -7,7 +7,7 @@ use interlock_experiment::Verdict;
 
 use super::text::bytes;
 use crate::experiment::{
-    ArmReport, ComparisonReport, ExperimentReport, LockSeconds, MeanFigures, StopReason,
+    ArmReport, ComparisonReport, ExperimentReport, LockSeconds, MeanFigures, SavedComparison, StopReason,
 };
 
 /// The experiment as text: the verdict first.
@@ -24,17 +24,7 @@ pub fn render_experiment(report: &ExperimentReport) -> String {
     if !report.comparisons.is_empty() {
         text += "\ncandidate over baseline, with 95% intervals:\n";
     }
-    for comparison in &report.comparisons {
-        let ComparisonReport { candidate, baseline, metric, ratio, .. } = comparison;
-        let _ = writeln!(
-            text,
-            "  {metric:14} {candidate}/{baseline} {:.4} [{:.4}, {:.4}]  {}",
-            ratio.estimate,
-            ratio.low,
-            ratio.high,
-            verdict(comparison.verdict),
-        );
-    }
+    report.comparisons.iter().for_each(|comparison| text += &line(comparison));
     for condition in &report.conditions {
         let holds = match condition.holds {
             Some(true) => "holds",
@@ -44,6 +34,36 @@ pub fn render_experiment(report: &ExperimentReport) -> String {
         let _ = writeln!(text, "fail if {}: {holds}", condition.condition);
     }
     text
+}
+
+/// What two experiments of other days come to.
+pub fn render_saved_comparison(compared: &SavedComparison) -> String {
+    let mut text = String::new();
+    for difference in &compared.differences {
+        text += &format!("NOT THE SAME: {difference}\n");
+    }
+    for arm in &compared.unmatched {
+        text += &format!("in one of them only: {arm}\n");
+    }
+    if compared.comparisons.is_empty() {
+        return text + "no arm is in both with figures of two rounds or more\n";
+    }
+    text += "second over first, with 95% intervals:\n";
+    compared.comparisons.iter().for_each(|comparison| text += &line(comparison));
+    text
+}
+
+/// A comparison on one line.
+fn line(comparison: &ComparisonReport) -> String {
+    let ComparisonReport { candidate, baseline, metric, ratio, detectable, .. } = comparison;
+    format!(
+        "  {metric:14} {candidate} / {baseline} {:.4} [{:.4}, {:.4}]  {}; {:.1}% would have been seen\n",
+        ratio.estimate,
+        ratio.low,
+        ratio.high,
+        verdict(comparison.verdict),
+        detectable * 100.0,
+    )
 }
 
 /// A verdict in words.

@@ -9,7 +9,9 @@ mod text;
 mod timeline;
 mod trace;
 
-pub use experiment::{arm_name, ending, render_experiment, sentence, verdict, write_experiment_csv};
+pub use experiment::{
+    arm_name, ending, render_experiment, render_saved_comparison, sentence, verdict, write_experiment_csv,
+};
 pub use experiment_page::ExperimentPage;
 pub use policies::render_policies;
 pub use run::{PartitionLine, PlanReport, RunReport, StatementReport};

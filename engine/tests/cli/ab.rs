@@ -142,3 +142,48 @@ fn the_page_shows_the_numbers_of_the_json() {
         assert_eq!(dom.contains(word), comparison["verdict"] == verdict, "{word}");
     }
 }
+
+#[test]
+fn saved_reports_are_compared_unless_they_are_about_something_else() {
+    let bench = bench("");
+    let first = bench.succeed(&ab("two-lock,single-lock", &["--json"]));
+    bench.write("first.json", &first);
+    let compared = bench.succeed(&["report", "--compare", "first.json", "first.json", "--json"]);
+    let compared: Value = serde_json::from_str(&compared).expect("it is JSON");
+    let comparisons = compared["comparisons"].as_array().expect("a list");
+    assert_eq!(comparisons.len(), 6, "two arms by three figures");
+    for comparison in comparisons {
+        assert_eq!(
+            (&comparison["verdict"], comparison["ratio"]["estimate"].as_f64()),
+            (&Value::from("no_difference"), Some(1.0))
+        );
+    }
+    for (field, value) in [("machine", "processor"), ("work", "fingerprint")] {
+        let mut other: Value = serde_json::from_str(&first).expect("it is JSON");
+        other[field][value] = "another".into();
+        bench.write("other.json", other.to_string());
+        let refused = bench.run(&["report", "--compare", "first.json", "other.json"]);
+        assert_eq!(refused.status.code(), Some(3), "{field}");
+        assert!(
+            stderr(&refused).contains("another") && stderr(&refused).contains("--anyway"),
+            "{}",
+            stderr(&refused)
+        );
+        let anyway = bench.succeed(&["report", "--compare", "first.json", "other.json", "--anyway"]);
+        assert!(anyway.contains("NOT THE SAME"), "{anyway}");
+    }
+    let mut other: Value = serde_json::from_str(&first).expect("it is JSON");
+    other["arms"][1]["workers"] = 9.into();
+    bench.write("other.json", other.to_string());
+    let text = bench.succeed(&["report", "--compare", "first.json", "other.json"]);
+    assert!(
+        text.contains("B of the first: single-lock") && text.contains("B of the second: single-lock"),
+        "{text}"
+    );
+    bench.write("bad.json", "{}");
+    for bad in ["bad.json", "none.json"] {
+        let refused = bench.run(&["report", "--compare", "first.json", bad]);
+        assert_eq!(refused.status.code(), Some(3), "{bad}");
+        assert!(stderr(&refused).contains(bad), "{}", stderr(&refused));
+    }
+}
