@@ -10,8 +10,8 @@ const CPU_CORE: &str = "cpu";
 /// On what a run was made, and what came to it: all that a scenario has besides the costs of its tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conditions {
-    /// Processors of the machine.
-    pub processors: u64,
+    /// Processors of the machine; `None` where there are always enough, as a simulated machine may have.
+    pub processors: Option<u64>,
     /// Bytes of each device of the main core.
     pub devices: Vec<u64>,
     /// Whether these devices are the host itself.
@@ -53,11 +53,15 @@ impl Conditions {
         let main: Vec<_> = main_devices(timeline).collect();
         let first = main.first().ok_or(CalibrateError::NotTold("the devices"))?;
         let bytes = main.iter().map(|device| told(device.capacity_bytes, "the memory of the devices"));
+        let on_host = first.core == CPU_CORE;
+        if on_host {
+            told(timeline.processors, "how many processors the machine has")?;
+        }
         let engine = timeline.engine.as_ref().map(|engine| engine.synthesis_workers);
         let conditions = Self {
-            processors: told(timeline.processors, "how many processors the machine has")?,
+            processors: timeline.processors,
             devices: bytes.collect::<Result<_, _>>()?,
-            on_host: first.core == CPU_CORE,
+            on_host,
             workers: number("device workers", told(first.workers, "how many device workers there were")?)?,
             synthesis_workers: number(
                 "synthesis workers",

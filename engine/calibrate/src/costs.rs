@@ -93,14 +93,14 @@ impl Costs {
     /// # Errors
     /// The conditions are of tasks that were not fitted, or what comes out is no scenario.
     pub fn scenario(&self, conditions: &Conditions) -> Result<Scenario, CalibrateError> {
-        let cores = conditions.processors as f64;
+        let cores = conditions.processors.map(|processors| processors as f64);
         let device = |vram: &u64| Device {
             count: 1,
             vram: ByteSize(*vram),
             copy_engines: 1,
             compute_engines: 1,
             kernels: self.kernels,
-            host_cores: conditions.on_host.then_some(self.stage_cores.min(cores)),
+            host_cores: conditions.on_host.then_some(self.stage_cores.min(cores.unwrap_or(f64::INFINITY))),
         };
         let (classes, jobs) = self.work(conditions)?;
         let arrivals = match jobs.as_slice() {
@@ -109,7 +109,7 @@ impl Costs {
         };
         let scenario = Scenario {
             seed: 0,
-            host: Host { cores: Some(cores), bandwidth: None },
+            host: Host { cores, bandwidth: None },
             devices: conditions.devices.iter().map(device).collect(),
             workers: conditions.workers,
             synthesis: Synthesis { workers: conditions.synthesis_workers, ahead: None },

@@ -47,9 +47,10 @@ struct Shares<'a> {
 }
 
 impl Fit {
-    /// Fits a run on a machine with so many processors, whose devices may be the host itself.
-    pub fn of(timeline: &Timeline, processors: u64, on_host: bool) -> Self {
-        let shares = Shares { timeline, processors: processors.max(1) as f64, on_host };
+    /// Fits a run on a machine with so many processors, or always enough, whose devices may be the host itself.
+    pub fn of(timeline: &Timeline, processors: Option<u64>, on_host: bool) -> Self {
+        let processors = processors.map_or(f64::INFINITY, |processors| processors.max(1) as f64);
+        let shares = Shares { timeline, processors, on_host };
         let stage_cores = if on_host { shares.fitted_cores() } else { 1.0 };
         let kernels = if on_host { None } else { shares.fitted_kernels() };
         let observed = shares.observed(stage_cores, kernels.unwrap_or(ASSUMED));

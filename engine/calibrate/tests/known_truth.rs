@@ -125,6 +125,8 @@ fn the_same_run_is_predicted() {
     for name in ["two-lock", "single-lock", "vram-token"] {
         predicts(&run(&card(), name), &card(), name, 0.03);
         predicts(&run(&on_host(), name), &on_host(), name, 0.03);
+        let enough = Scenario { host: Default::default(), ..card() };
+        predicts(&run(&enough, name), &enough, name, 0.03);
     }
 }
 

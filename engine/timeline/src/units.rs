@@ -39,14 +39,15 @@ pub fn share(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// A number with about three digits that count.
+/// A number with about three digits that count, and two behind the point at least where it is below ten.
 pub fn three_digits(value: f64) -> String {
-    let digits = if value >= 100.0 {
-        0
-    } else if value >= 10.0 {
-        1
-    } else {
-        2
+    let digits = match value {
+        100.0.. => 0,
+        10.0.. => 1,
+        0.1.. => 2,
+        // As many zeros behind the point as there are, and two digits after them.
+        0.000_01.. => 1 + (-value.log10()).ceil() as usize,
+        _ => 2,
     };
     format!("{value:.digits$}")
 }
@@ -65,5 +66,7 @@ mod tests {
         assert_eq!([0, 1023, 1024, 25_198_592].map(bytes), ["0 B", "1023 B", "1.00 KiB", "24.0 MiB"]);
         assert_eq!(bytes(u64::MAX), "16.0 EiB");
         assert_eq!(share(0.8739), "87.4 %");
+        let numbers = [0.0, 0.00352, 0.041, 0.467, 3.876, 41.31, 9993.4].map(three_digits);
+        assert_eq!(numbers, ["0.00", "0.0035", "0.041", "0.47", "3.88", "41.3", "9993"]);
     }
 }
