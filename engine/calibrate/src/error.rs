@@ -32,6 +32,11 @@ pub enum CalibrateError {
     /// What was fitted is no scenario.
     #[error("what was fitted is no scenario: {0}")]
     Scenario(#[from] interlock_simulator::ScenarioError),
+    /// The timeline of a simulated run is none.
+    #[error(
+        "a simulated run wrote what is no timeline: {0}; this is a fault of the simulator, please report the run that was fitted"
+    )]
+    Timeline(#[from] interlock_timeline::Problem),
     /// The simulation failed.
     #[error(transparent)]
     Simulate(#[from] interlock_simulator::SimulateError),
@@ -47,7 +52,7 @@ impl CalibrateError {
             Self::OtherWork { .. } => {
                 "Compare runs of the same circuit on the same core: the bytes of a task come from both."
             }
-            Self::Scenario(_) | Self::Simulate(_) => {
+            Self::Scenario(_) | Self::Simulate(_) | Self::Timeline(_) => {
                 "Look at the scenario that `-o FILE` writes, and simulate it with `interlock simulate`."
             }
         }

@@ -1,6 +1,8 @@
 //! What a scenario gives under a policy, and how far that is from what was measured.
 
-use interlock_arbiter::PolicySource;
+use std::sync::{Mutex, PoisonError};
+
+use interlock_arbiter::{PolicySource, Recorder, TimelineEvent};
 use interlock_simulator::{Scenario, simulate};
 use interlock_timeline::Timeline;
 use interlock_timeline::figures::Figures;
@@ -15,7 +17,8 @@ pub struct Prediction {
     pub runs: u32,
     /// Partitions proved in a second.
     pub proofs_per_s: Spread,
-    /// 95 of 100 partitions take no longer, from the begin of their synthesis until they are verified. In seconds.
+    /// 95 of 100 partitions take no longer, from the begin of their synthesis (where there is none, their arrival at the
+    /// device) until they are verified. In seconds.
     pub p95_latency_s: Spread,
 }
 
@@ -68,14 +71,27 @@ pub fn predict(
     for run in 0..runs.max(1) {
         let seed = scenario.seed.wrapping_add(run.into());
         let scenario = Scenario { seed, ..scenario.clone() };
-        let simulated = simulate(&scenario, policy, fallback, None)?.figures;
-        figures.push((simulated.partitions_per_s, simulated.partition_latency_s.p95));
+        // From its timeline, as that of a real run: so both mean the same.
+        let events = Events::default();
+        simulate(&scenario, policy, fallback, Some(&events))?;
+        let events = events.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        figures.push(Measured::of(&Timeline::of_events(events)?)?);
     }
     Ok(Prediction {
         runs: runs.max(1),
-        proofs_per_s: Spread::of(figures.iter().map(|(rate, _)| *rate)),
-        p95_latency_s: Spread::of(figures.iter().map(|(_, latency)| *latency)),
+        proofs_per_s: Spread::of(figures.iter().map(|run| run.proofs_per_s)),
+        p95_latency_s: Spread::of(figures.iter().map(|run| run.p95_latency_s)),
     })
+}
+
+/// Keeps what happens.
+#[derive(Default)]
+struct Events(Mutex<Vec<TimelineEvent>>);
+
+impl Recorder for Events {
+    fn record(&self, event: &TimelineEvent) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(event.clone());
+    }
 }
 
 impl Spread {

@@ -141,6 +141,14 @@ fn other_policies_and_other_workers_are_predicted() {
     }
 }
 
+/// Without synthesis a latency begins when a task comes to its device, in a simulated run as in a measured one.
+#[test]
+fn runs_without_synthesis_are_predicted() {
+    let mut bare = card();
+    (bare.classes[0].synthesis, bare.classes[0].verify) = (None, None);
+    predicts(&run(&bare, "two-lock"), &Scenario { workers: 2, ..bare }, "single-lock", 0.03);
+}
+
 /// Stages that use half of the processors slow each other down less: that is seen in their times.
 #[test]
 fn the_cores_that_a_stage_uses_are_recovered() {
