@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use interlock_arbiter::{Recorder, TimelineEvent, TimelineKind};
 use serde::Serialize;
 
-/// Process numbers of the trace: devices by their index, and synthesis.
-const SYNTHESIS: u32 = u32::MAX;
+/// Synthesis is a process of the trace, as each device is by its index: more than there are devices.
+const SYNTHESIS: u32 = 100_000;
 
 /// Writes what happens in the JSON that Perfetto and Chrome read, with virtual times.
 pub struct ChromeTrace<W: Write + Send> {
@@ -30,6 +30,20 @@ struct Span<'a> {
     pid: u32,
     tid: u32,
     args: Arguments<'a>,
+}
+
+/// The name of a process of the trace.
+#[derive(Serialize)]
+struct ProcessName<'a> {
+    name: &'static str,
+    ph: &'static str,
+    pid: u32,
+    args: Named<'a>,
+}
+
+#[derive(Serialize)]
+struct Named<'a> {
+    name: &'a str,
 }
 
 #[derive(Serialize)]
@@ -67,15 +81,44 @@ impl<W: Write + Send> ChromeTrace<W> {
 
 impl<W: Write + Send> Recorder for ChromeTrace<W> {
     fn record(&self, event: &TimelineEvent) {
-        let name = match (event.event, event.stage) {
-            (TimelineKind::Entered, Some(_)) => "gate",
-            (TimelineKind::Ended | TimelineKind::Failed, Some(stage)) => stage.name().unwrap_or("unknown"),
-            (TimelineKind::Synthesized, _) => "synthesis",
-            (TimelineKind::Verified, _) => "verify",
-            _ => return,
-        };
+        match (event.event, event.stage) {
+            (TimelineKind::Engine, _) => self.write(&ProcessName::new(SYNTHESIS, "synthesis")),
+            (TimelineKind::Device, _) => {
+                self.write(&ProcessName::new(event.device.unwrap_or(0), &event.detail));
+            }
+            (TimelineKind::Entered, Some(_)) => self.write(&Span::of("gate", event)),
+            (TimelineKind::Ended | TimelineKind::Failed, Some(stage)) => {
+                self.write(&Span::of(stage.name().unwrap_or("unknown"), event));
+            }
+            (TimelineKind::Synthesized, _) => self.write(&Span::of("synthesis", event)),
+            (TimelineKind::Verified, _) => self.write(&Span::of("verify", event)),
+            _ => {}
+        }
+    }
+}
+
+impl<W: Write + Send> ChromeTrace<W> {
+    fn write(&self, entry: &impl Serialize) {
+        let mut state = self.state.lock().unwrap_or_else(|state| state.into_inner());
+        if state.error.is_none()
+            && let Err(error) = state.write(entry)
+        {
+            state.error = Some(error);
+        }
+    }
+}
+
+impl<'a> ProcessName<'a> {
+    fn new(pid: u32, name: &'a str) -> Self {
+        Self { name: "process_name", ph: "M", pid, args: Named { name } }
+    }
+}
+
+impl<'a> Span<'a> {
+    /// The time that ends with an event.
+    fn of(name: &'a str, event: &'a TimelineEvent) -> Self {
         let duration_ns = event.duration_ns.unwrap_or(0);
-        let span = Span {
+        Self {
             name,
             ph: "X",
             ts: event.at_ns.saturating_sub(duration_ns) as f64 / 1e3,
@@ -89,21 +132,15 @@ impl<W: Write + Send> Recorder for ChromeTrace<W> {
                 locks: &event.locks,
                 detail: &event.detail,
             },
-        };
-        let mut state = self.state.lock().unwrap_or_else(|state| state.into_inner());
-        if state.error.is_none()
-            && let Err(error) = state.write(&span)
-        {
-            state.error = Some(error);
         }
     }
 }
 
 impl<W: Write> State<W> {
-    fn write(&mut self, span: &Span<'_>) -> io::Result<()> {
+    fn write(&mut self, entry: &impl Serialize) -> io::Result<()> {
         self.writer.write_all(if self.begun { b",\n" } else { b"[\n" })?;
         self.begun = true;
-        serde_json::to_writer(&mut self.writer, span)?;
+        serde_json::to_writer(&mut self.writer, entry)?;
         Ok(())
     }
 }
