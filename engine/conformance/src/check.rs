@@ -1,20 +1,25 @@
 //! The check of all laws.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use interlock_arbiter::PolicySource;
+use rayon::prelude::*;
 
-use crate::cost;
+use crate::cost::{self, Cost};
 use crate::echo::{self, Echo};
+use crate::exhaustive::{self, Small};
 use crate::law::{Break, Law};
 use crate::random;
 use crate::report::{Example, LawReport, Replay, Report, Standing};
 use crate::run::{self, Run};
 use crate::scenario::Scenario;
-use crate::{exhaustive, trace};
+use crate::trace;
 
+/// One random scenario in so many is asked again.
+const AGAIN_EVERY: u32 = 4;
 /// One random scenario in so many is asked again with what a later host may add.
-const STRANGE_EVERY: u32 = 8;
+const STRANGE_EVERY: u32 = 16;
 /// Random scenarios that are asked again later.
 const LATER: u32 = 3;
 /// Runs that make a broken scenario smaller.
@@ -41,25 +46,27 @@ impl Default for Settings {
     }
 }
 
-/// Checks a policy: every order of small scenarios, then random ones.
+/// Checks a policy: every order of small scenarios, then random ones, on as many threads as there are processors. What is found
+/// does not depend on their number.
 pub fn check(source: &dyn PolicySource, settings: &Settings) -> Report {
+    let check = Check { source, seed: settings.seed, lost: AtomicU32::new(0) };
     let mut findings = Findings::default();
-    exhaustive::each(source, &mut |scenario, run| {
-        findings.exhaustive += 1;
-        findings.look(&run, || scenario);
-        findings.goes_on()
-    });
-    for number in 0..settings.scenarios {
-        if !findings.goes_on() {
-            break;
-        }
-        findings.random(source, settings.seed, number);
+    for found in exhaustive::each(&|small| check.orders(small)) {
+        findings.exhaustive += found.runs;
+        found.found.into_iter().for_each(|found| findings.look(found));
     }
-    let cost = settings
-        .decision_budget
-        .filter(|_| findings.goes_on())
-        .and_then(|budget| cost::measure(source, budget));
-    findings.report(source.name(), settings.seed, cost)
+    let random: Vec<Option<Outcome>> =
+        (0..settings.scenarios).into_par_iter().map(|number| check.random(number)).collect();
+    for found in random.into_iter().flatten() {
+        findings.random += found.runs;
+        found.found.into_iter().for_each(|found| findings.look(found));
+    }
+    if check.goes_on() {
+        findings.found.iter_mut().for_each(|found| check.make_smaller(found));
+    }
+    let budget = settings.decision_budget.filter(|_| check.goes_on());
+    let cost = budget.and_then(|budget| cost::measure(source, budget));
+    findings.report(source.name(), settings.seed, cost, check.goes_on())
 }
 
 /// Runs one scenario, and asks again what was asked in it.
@@ -67,146 +74,162 @@ pub fn replay(source: &dyn PolicySource, scenario: &Scenario) -> Replay {
     let run = run::run(source, scenario);
     let mut breaks: Vec<Break> = run.broken.clone().into_iter().collect();
     if !run.is_lost() {
-        let echoes = [Echo::Same, Echo::Later].into_iter().chain(Echo::STRANGE);
-        for broken in echoes.filter_map(|echo| echo::ask_again(source, &run.entries, echo)) {
-            if breaks.iter().all(|known| known.law != broken.law) {
-                breaks.push(broken);
-            }
+        let again = |echo: Echo| echo::ask_again(source, &run.entries, echo);
+        breaks.extend([Echo::Same, Echo::Later].into_iter().find_map(again));
+        if breaks.is_empty() {
+            breaks.extend(Echo::STRANGE.into_iter().find_map(again));
         }
     }
     Replay { policy: source.name().to_owned(), trace: trace::text(&run.entries), breaks }
 }
 
-/// What was found so far.
-#[derive(Default)]
-struct Findings {
-    found: Vec<Found>,
-    exhaustive: u32,
-    random: u32,
-    lost: u32,
+/// A check that is under way.
+struct Check<'s> {
+    source: &'s dyn PolicySource,
+    seed: u64,
+    /// Runs that ended with the policy's process, or for which there was no instance.
+    lost: AtomicU32,
 }
 
+/// A law that was broken, and where.
 struct Found {
     broken: Break,
     scenario: Scenario,
+    /// The number of a random scenario, and how it was asked again.
+    random: Option<(u32, Option<Echo>)>,
+}
+
+/// What some runs showed.
+struct Outcome {
+    runs: u32,
+    found: Vec<Found>,
+}
+
+impl Check<'_> {
+    fn goes_on(&self) -> bool {
+        self.lost.load(Ordering::Relaxed) < MOST_LOST
+    }
+
+    fn note(&self, run: &Run) {
+        self.lost.fetch_add(u32::from(run.is_lost()), Ordering::Relaxed);
+    }
+
+    /// Every order of a small scenario.
+    fn orders(&self, small: &Small) -> Outcome {
+        let mut outcome = Outcome { runs: 0, found: Vec::new() };
+        small.each_order(self.source, &mut |scenario, run| {
+            outcome.runs += 1;
+            self.note(&run);
+            if let Some(broken) = run.broken {
+                outcome.found.push(Found { broken, scenario, random: None });
+            }
+            self.goes_on()
+        });
+        outcome
+    }
+
+    /// One random scenario, and the same asked again. `None` when the check has given up.
+    fn random(&self, number: u32) -> Option<Outcome> {
+        if !self.goes_on() {
+            return None;
+        }
+        let scenario = random::tree(self.seed, number).current();
+        let run = run::run(self.source, &scenario);
+        self.note(&run);
+        let found = |broken, echo| Found { broken, scenario: scenario.clone(), random: Some((number, echo)) };
+        let mut all: Vec<Found> = run.broken.clone().map(|broken| found(broken, None)).into_iter().collect();
+        if !run.is_lost() {
+            let broken = echoes(number, run.broken.is_none())
+                .find_map(|echo| Some((echo::ask_again(self.source, &run.entries, echo)?, echo)));
+            // What comes after an answer that differs is no news.
+            all.extend(broken.map(|(broken, echo)| found(broken, Some(echo))));
+        }
+        Some(Outcome { runs: 1, found: all })
+    }
+
+    /// Takes away from a random scenario what is not needed to break its law.
+    fn make_smaller(&self, found: &mut Found) {
+        let Some((number, echo)) = found.random else { return };
+        let law = found.broken.law;
+        let breaks = |scenario: &Scenario| {
+            let run = run::run(self.source, scenario);
+            let broken = match echo {
+                None => run.broken,
+                Some(echo) => echo::ask_again(self.source, &run.entries, echo),
+            };
+            broken.filter(|broken| broken.law == law)
+        };
+        let most = if echo == Some(Echo::Later) { MOST_LATER_SHRINKS } else { MOST_SHRINKS };
+        let smallest = random::shrink(&mut random::tree(self.seed, number), most, &mut |scenario| {
+            let broken = breaks(scenario);
+            let holds = broken.is_some();
+            if let Some(broken) = broken {
+                found.broken = broken;
+            }
+            holds
+        });
+        found.scenario = smallest;
+    }
+}
+
+/// What was found so far.
+#[derive(Default)]
+struct Findings {
+    /// Of each broken law, where it was broken after the fewest events.
+    found: Vec<Found>,
+    exhaustive: u32,
+    random: u32,
 }
 
 impl Findings {
-    fn goes_on(&self) -> bool {
-        self.lost < MOST_LOST
-    }
-
-    /// Takes note of how a run ended.
-    fn look(&mut self, run: &Run, scenario: impl FnOnce() -> Scenario) {
-        self.lost += u32::from(run.is_lost());
-        if let Some(broken) = &run.broken
-            && self.is_shorter(broken)
-        {
-            self.keep(broken.clone(), scenario());
+    fn look(&mut self, new: Found) {
+        match self.found.iter_mut().find(|found| found.broken.law == new.broken.law) {
+            Some(found) if new.broken.events < found.broken.events => *found = new,
+            Some(_) => {}
+            None => self.found.push(new),
         }
     }
 
-    fn is_shorter(&self, broken: &Break) -> bool {
-        self.found.iter().all(|found| found.broken.law != broken.law || found.broken.events > broken.events)
-    }
-
-    fn keep(&mut self, broken: Break, scenario: Scenario) {
-        self.found.retain(|found| found.broken.law != broken.law);
-        self.found.push(Found { broken, scenario });
-    }
-
-    /// Runs one random scenario. One that breaks a law in fewer events than was known is made smaller first.
-    fn random(&mut self, source: &dyn PolicySource, seed: u64, number: u32) {
-        self.random += 1;
-        let scenario = random::tree(seed, number).current();
-        let run = run::run(source, &scenario);
-        let broken = run.broken.clone();
-        self.look(&run, || scenario);
-        if let Some(broken) = broken {
-            let breaks = &mut |scenario: &Scenario| run::run(source, scenario).broken;
-            self.shrink(source, random::tree(seed, number), broken.law, MOST_SHRINKS, breaks);
-        }
-        if run.is_lost() {
-            return;
-        }
-        for echo in echoes(number) {
-            let Some(broken) = echo::ask_again(source, &run.entries, echo) else { continue };
-            let law = broken.law;
-            if self.is_shorter(&broken) {
-                self.keep(broken, random::tree(seed, number).current());
-                let most = if echo == Echo::Later { MOST_LATER_SHRINKS } else { MOST_SHRINKS };
-                self.shrink(source, random::tree(seed, number), law, most, &mut |scenario| {
-                    let run = run::run(source, scenario);
-                    echo::ask_again(source, &run.entries, echo)
-                });
-            }
-            // What comes after an answer that differs is no news.
-            break;
-        }
-    }
-
-    /// Makes a scenario smaller, if it is what is known of the law.
-    fn shrink(
-        &mut self,
-        source: &dyn PolicySource,
-        mut tree: random::Tree,
-        law: Law,
-        most: u32,
-        breaks: &mut dyn FnMut(&Scenario) -> Option<Break>,
-    ) {
-        let is_known = |found: &Found| found.broken.law == law && found.scenario == tree.current();
-        if !self.found.iter().any(is_known) || source.seat().is_err() {
-            return;
-        }
-        let mut last = None;
-        let smallest = random::shrink(&mut tree, most, &mut |scenario| {
-            let broken = breaks(scenario).filter(|broken| broken.law == law);
-            let holds = broken.is_some();
-            last = broken.or(last.take());
-            holds
-        });
-        if let Some(broken) = last {
-            self.keep(broken, smallest);
-        }
-    }
-
-    fn report(self, policy: &str, seed: u64, cost: Option<cost::Cost>) -> Report {
-        let stopped = (!self.goes_on()).then(|| {
-            "the check ended early: the policy's process ended, or no instance could be made, too often"
+    fn report(self, policy: &str, seed: u64, cost: Option<Cost>, is_whole: bool) -> Report {
+        let stopped = (!is_whole).then(|| {
+            "the check ended early: too often the policy's process ended, or no instance could be made"
                 .to_owned()
         });
-        let standing = |law: Law| {
-            if let Some(found) = self.found.iter().find(|found| found.broken.law == law) {
-                let (broken, scenario) = (found.broken.clone(), found.scenario.to_ron());
-                return Standing::Broken(Example { broken, scenario: Some(scenario) });
-            }
-            match (law, cost) {
-                (Law::DecisionCost, Some(cost)) if cost.median_ns > cost.budget_ns => {
-                    let what = format!("half of its decisions took longer than {} ns", cost.budget_ns);
-                    let broken = Break { law, at_ns: 0, events: 0, what };
-                    Standing::Broken(Example { broken, scenario: None })
-                }
-                (Law::DecisionCost, None) => Standing::NotMeasured,
-                _ if stopped.is_some() => Standing::NotMeasured,
-                _ => Standing::Kept,
-            }
-        };
-        let laws = Law::ALL.map(|law| LawReport { law, text: law.text(), standing: standing(law) });
-        Report {
-            policy: policy.to_owned(),
-            seed,
-            exhaustive: self.exhaustive,
-            random: self.random,
-            laws: laws.into(),
-            cost,
-            stopped,
+        let laws = Law::ALL.map(|law| LawReport {
+            law,
+            text: law.text(),
+            standing: match self.found.iter().find(|found| found.broken.law == law) {
+                Some(found) => Standing::Broken(Example {
+                    broken: found.broken.clone(),
+                    scenario: Some(found.scenario.to_ron()),
+                }),
+                None if law == Law::DecisionCost => by_cost(cost),
+                None if is_whole => Standing::Kept,
+                None => Standing::NotMeasured,
+            },
+        });
+        let (exhaustive, random) = (self.exhaustive, self.random);
+        Report { policy: policy.to_owned(), seed, exhaustive, random, laws: laws.into(), cost, stopped }
+    }
+}
+
+fn by_cost(cost: Option<Cost>) -> Standing {
+    match cost {
+        None => Standing::NotMeasured,
+        Some(cost) if cost.median_ns <= cost.budget_ns => Standing::Kept,
+        Some(cost) => {
+            let what = format!("half of its decisions took longer than {} ns", cost.budget_ns);
+            let broken = Break { law: Law::DecisionCost, at_ns: 0, events: 0, what };
+            Standing::Broken(Example { broken, scenario: None })
         }
     }
 }
 
-/// How a random scenario is asked again.
-fn echoes(number: u32) -> impl Iterator<Item = Echo> {
+/// How a random scenario is asked again. What a policy makes of strangers is asked where it has `kept` the laws without them.
+fn echoes(number: u32, kept: bool) -> impl Iterator<Item = Echo> {
+    let again = number.is_multiple_of(AGAIN_EVERY).then_some(Echo::Same);
     let later = (number < LATER).then_some(Echo::Later);
-    let strange = Echo::STRANGE.into_iter().filter(move |_| number.is_multiple_of(STRANGE_EVERY));
-    std::iter::once(Echo::Same).chain(later).chain(strange)
+    let is_strange = kept && number.is_multiple_of(STRANGE_EVERY);
+    let strange = Echo::STRANGE.into_iter().filter(move |_| is_strange);
+    again.into_iter().chain(later).chain(strange)
 }

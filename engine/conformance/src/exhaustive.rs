@@ -5,12 +5,13 @@
 
 use interlock_arbiter::PolicySource;
 use interlock_settings::ByteSize;
+use rayon::prelude::*;
 
 use crate::run::{self, Chooser, Run};
 use crate::scenario::{Scenario, TaskPlan};
 
 /// A small scenario, and how far its orders are gone through.
-struct Small {
+pub(crate) struct Small {
     scenario: Scenario,
     /// How often an order may depart from the first one.
     departures: usize,
@@ -18,19 +19,24 @@ struct Small {
     mishaps: usize,
 }
 
-/// Runs every small scenario in each of its orders, small ones first. Ends early when `look` says so.
-pub(crate) fn each(source: &dyn PolicySource, look: &mut dyn FnMut(Scenario, Run) -> bool) {
-    for Small { scenario, departures, mishaps } in smalls() {
+/// What `orders` makes of each small scenario, the smallest first; they are looked at on several threads.
+pub(crate) fn each<R: Send>(orders: &(dyn Fn(&Small) -> R + Sync)) -> Vec<R> {
+    smalls().par_iter().with_max_len(1).map(orders).collect()
+}
+
+impl Small {
+    /// Runs the scenario in each of its orders. Ends early when `look` says so.
+    pub fn each_order(&self, source: &dyn PolicySource, look: &mut dyn FnMut(Scenario, Run) -> bool) {
         let mut open = vec![Vec::new()];
         while let Some(choices) = open.pop() {
-            let mut chooser = Chooser::explore(&choices, mishaps);
-            let run = run::choose(source, &scenario, &mut chooser);
-            let left = departures - choices.iter().filter(|choice| **choice > 0).count();
+            let mut chooser = Chooser::explore(&choices, self.mishaps);
+            let run = run::choose(source, &self.scenario, &mut chooser);
+            let left = self.departures - choices.iter().filter(|choice| **choice > 0).count();
             if left > 0 {
                 branch(&choices, &chooser.widths, &mut open);
             }
             let order = Some(run.order.clone());
-            if !look(Scenario { order, ..scenario.clone() }, run) {
+            if !look(Scenario { order, ..self.scenario.clone() }, run) {
                 return;
             }
         }

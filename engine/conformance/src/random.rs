@@ -50,7 +50,8 @@ fn scenario() -> BoxedStrategy<Scenario> {
     prop_oneof![
         4 => any_tasks(0..=1_500),
         2 => any_tasks(0..=0),
-        2 => streams(),
+        1 => streams(),
+        3 => crowded_out(),
         2 => tight(),
     ]
     .boxed()
@@ -71,36 +72,44 @@ fn any_tasks(comes: RangeInclusive<u64>) -> impl Strategy<Value = Scenario> {
         },
     );
     let drains = prop_oneof![4 => Just(Vec::new()), 1 => prop::collection::vec(0..=1_000_u64, 1..=2)];
-    (prop::collection::vec(task, 1..=9), 1..=6_u32, drains).prop_map(|(tasks, workers, drains_ms)| Scenario {
-        device: ByteSize(DEVICE),
-        workers,
-        tasks,
-        drains_ms,
-        order: None,
-    })
+    (prop::collection::vec(task, 1..=9), 1..=6_u32, drains)
+        .prop_map(|(tasks, workers, drains_ms)| Scenario { drains_ms, ..of_plans(tasks, workers) })
 }
 
-/// A task that needs much, or little, and a stream of others that come after it, one as soon as another is done.
+/// A task of any kind, and a stream of others that come after it, one as soon as another is done.
 fn streams() -> impl Strategy<Value = Scenario> {
-    let first = (bytes(), 0..=1_i32);
-    let others = (bytes(), 12..=48_usize, 1..=20_u64, 0..=40_u64, stages());
-    (first, others, 2..=5_u32).prop_map(
+    let from = prop_oneof![Just(0), 0..=40_u64];
+    let others = (bytes(), 12..=48_usize, 1..=20_u64, from, stages());
+    ((bytes(), 0..=1_i32), others, 2..=5_u32).prop_map(
         |((of_first, priority), (of_others, count, every, from, stages_ms), workers)| {
-            let plan = |(staged, peak), at_ms, priority| TaskPlan {
-                at_ms,
-                priority,
-                staged,
-                peak,
-                stages_ms,
-                retry: false,
-                fails: None,
-                cancelled_ms: None,
-            };
-            let stream = (0..count as u64).map(|index| plan(of_others, from + index * every, 0));
-            let tasks = std::iter::once(plan(of_first, 0, priority)).chain(stream).collect();
-            Scenario { device: ByteSize(DEVICE), workers, tasks, drains_ms: Vec::new(), order: None }
+            let first = TaskPlan { priority, ..plain(0, of_first, stages_ms) };
+            let stream = (0..count as u64).map(|index| plain(from + index * every, of_others, stages_ms));
+            of_plans(std::iter::once(first).chain(stream).collect(), workers)
         },
     )
+}
+
+/// A large task that comes into a stream of smaller ones, which could keep it out for as long as they come.
+fn crowded_out() -> impl Strategy<Value = Scenario> {
+    let large = (sixteenths(0..=8, 9..=16), 1..=40_u64, 0..=1_i32);
+    let others = (sixteenths(1..=3, 3..=8), 36..=64_usize, 1..=6_u64);
+    (large, others, prop::array::uniform4(1..=20_u64), 3..=5_u32).prop_map(
+        |((of_large, at_ms, priority), (of_others, count, every), stages_ms, workers)| {
+            let large = TaskPlan { priority, ..plain(at_ms, of_large, stages_ms) };
+            let stream = (0..count as u64).map(|index| plain(index * every, of_others, stages_ms));
+            of_plans(std::iter::once(large).chain(stream).collect(), workers)
+        },
+    )
+}
+
+/// A task to which nothing happens.
+fn plain(at_ms: u64, (staged, peak): (ByteSize, ByteSize), stages_ms: [u64; 4]) -> TaskPlan {
+    let (priority, retry, fails, cancelled_ms) = (0, false, None, None);
+    TaskPlan { at_ms, priority, staged, peak, stages_ms, retry, fails, cancelled_ms }
+}
+
+fn of_plans(tasks: Vec<TaskPlan>, workers: u32) -> Scenario {
+    Scenario { device: ByteSize(DEVICE), workers, tasks, drains_ms: Vec::new(), order: None }
 }
 
 /// Tasks whose bytes fill the device to the last one, or exceed what is left by one.
@@ -109,25 +118,24 @@ fn tight() -> impl Strategy<Value = Scenario> {
     let task = (1..=4_u64, off, 0..=2_u64, stages(), 0..=1_i32, any::<bool>());
     let task = task.prop_map(|(parts, off, less, stages_ms, priority, retry)| {
         let peak = DEVICE / parts - off;
-        let staged = ByteSize(peak >> less);
-        let (peak, fails, cancelled_ms) = (ByteSize(peak), None, None);
-        TaskPlan { at_ms: 0, priority, staged, peak, stages_ms, retry, fails, cancelled_ms }
+        let bytes = (ByteSize(peak >> less), ByteSize(peak));
+        TaskPlan { priority, retry, ..plain(0, bytes, stages_ms) }
     });
-    (prop::collection::vec(task, 1..=7), 1..=5_u32).prop_map(|(tasks, workers)| Scenario {
-        device: ByteSize(DEVICE),
-        workers,
-        tasks,
-        drains_ms: Vec::new(),
-        order: None,
-    })
+    (prop::collection::vec(task, 1..=7), 1..=5_u32).prop_map(|(tasks, workers)| of_plans(tasks, workers))
 }
 
-/// Staged bytes and peak, in sixteenths of the device.
+/// Staged bytes and a peak of any size.
 fn bytes() -> impl Strategy<Value = (ByteSize, ByteSize)> {
-    let sixteenth = DEVICE / 16;
-    (0..=16_u64, 0..=16_u64).prop_map(move |(one, other)| {
-        (ByteSize(one.min(other) * sixteenth), ByteSize(one.max(other) * sixteenth))
-    })
+    sixteenths(0..=16, 0..=16)
+}
+
+/// Staged bytes and a peak in sixteenths of the device: the lesser and the greater of two numbers.
+fn sixteenths(
+    one: RangeInclusive<u64>,
+    other: RangeInclusive<u64>,
+) -> impl Strategy<Value = (ByteSize, ByteSize)> {
+    let bytes = |count: u64| ByteSize(count * (DEVICE / 16));
+    (one, other).prop_map(move |(one, other)| (bytes(one.min(other)), bytes(one.max(other))))
 }
 
 fn stages() -> impl Strategy<Value = [u64; 4]> {

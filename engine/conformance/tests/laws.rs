@@ -47,6 +47,7 @@ fn a_policy_that_reserves_what_is_not_free_breaks_overcommit() {
 #[test]
 fn a_policy_that_reserves_too_little_gives_verdicts_that_cannot_be_carried_out() {
     breaks::<Stints>(&[Law::Verdicts]);
+    breaks::<Invents>(&[Law::Verdicts]);
 }
 
 #[test]

@@ -59,7 +59,7 @@ enum Command {
     Simulate(simulate::SimulateArgs),
     /// Find the options and the workers of a policy that are best for a scenario
     Tune(tune::TuneArgs),
-    /// Look at policies, or switch them on a running engine
+    /// Make, check and look at policies, or switch them on a running engine
     #[command(subcommand)]
     Policy(policy::PolicyCommand),
     /// Show the engines of this user that are running

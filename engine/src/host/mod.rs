@@ -67,7 +67,7 @@ pub use load::{LoadError, LoadFault, Verified};
 pub use manifest::ManifestError;
 pub use pin::{Pin, PinError, pins, with_pins, write_pins};
 pub use policy::LoadedPolicy;
-pub(crate) use printable::printable;
+pub(crate) use printable::{printable, without_controls};
 pub use resident::{ResidentLibrary, resident_libraries, resident_list};
 pub use sha256::{Sha256, Sha256Error};
 pub use signature::{KeyFileError, KeyId, KeySource, SignatureError, Signed, TrustedKey};

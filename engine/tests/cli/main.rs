@@ -7,6 +7,7 @@ mod control;
 mod control_strangers;
 mod cuda;
 mod isolation;
+mod policy_check;
 mod prove;
 mod report;
 mod running;

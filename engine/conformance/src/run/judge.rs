@@ -29,11 +29,26 @@ pub(super) struct Step<'a> {
     pub after: &'a Arbiter,
 }
 
+/// For how long a task may be kept waiting on purpose.
+#[derive(Clone, Copy)]
+struct Slack {
+    /// When the policy said so first.
+    first_ns: u64,
+    longest_ns: u64,
+}
+
+impl Slack {
+    /// When it is used up by a task that can go in from `since_ns` on.
+    fn end_ns(self, since_ns: u64) -> u64 {
+        since_ns.max(self.first_ns).saturating_add(self.longest_ns)
+    }
+}
+
 /// What is remembered from one step to the next.
 pub(super) struct Judge {
     after: Snapshot,
-    /// The longest that the policy said it would keep a task waiting at the gate where it stands.
-    slack_ns: BTreeMap<(u64, u32), u64>,
+    /// For how long the policy said it would keep a task waiting at the gate where it stands.
+    slacks: BTreeMap<(u64, u32), Slack>,
     /// Since when a waiter's locks and bytes are free.
     open_since_ns: BTreeMap<(u64, u32), u64>,
     /// The longest slack of all.
@@ -44,7 +59,7 @@ impl Judge {
     pub fn new(arbiter: &Arbiter) -> Judge {
         Judge {
             after: arbiter.snapshot(),
-            slack_ns: BTreeMap::new(),
+            slacks: BTreeMap::new(),
             open_since_ns: BTreeMap::new(),
             longest_slack_ns: 0,
         }
@@ -62,11 +77,13 @@ impl Judge {
         }
         for waiter in &self.after.waiting {
             let Some(since_ns) = waiter.held_back_since_ns else { continue };
-            let slack_ns = self.slack_ns.get(&(waiter.task, number(waiter.gate))).copied().unwrap_or(0);
-            if to_ns > since_ns.saturating_add(slack_ns) {
-                let said = match slack_ns {
-                    0 => "and said no time until which it would".to_owned(),
-                    slack_ns => format!("although it said for {} at the most", time(slack_ns)),
+            let slack = self.slacks.get(&(waiter.task, number(waiter.gate)));
+            if to_ns > slack.map_or(since_ns, |slack| slack.end_ns(since_ns)) {
+                let said = match slack {
+                    None => "and the policy said no time until which it would".to_owned(),
+                    Some(slack) => {
+                        format!("although the policy said for {} at the most", time(slack.longest_ns))
+                    }
                 };
                 let what = format!(
                     "task {} could go into {} from {} on, nothing ran there or later, and it was kept waiting, {said}",
@@ -103,8 +120,9 @@ impl Judge {
         }
         let slack_ns = verdict.deadline_ns.saturating_sub(now_ns);
         if slack_ns <= LONGEST_SLACK_NS {
-            let longest = self.slack_ns.entry((request.task, request.gate.0)).or_default();
-            *longest = slack_ns.max(*longest);
+            let key = (request.task, request.gate.0);
+            let slack = self.slacks.entry(key).or_insert(Slack { first_ns: now_ns, longest_ns: 0 });
+            slack.longest_ns = slack.longest_ns.max(slack_ns);
             self.longest_slack_ns = self.longest_slack_ns.max(slack_ns);
         }
     }
@@ -133,8 +151,7 @@ impl Judge {
         for waiter in then.waiting.iter().filter(could_go) {
             let key = (waiter.task, gate.0);
             let since_ns = self.open_since_ns.get(&key).copied().unwrap_or(step.now_ns);
-            let slack_ns = self.slack_ns.get(&key).copied().unwrap_or(0);
-            if slack_ns == 0 || step.now_ns - since_ns > slack_ns {
+            if self.slacks.get(&key).is_none_or(|slack| step.now_ns > slack.end_ns(since_ns)) {
                 let what = format!(
                     "task {} of priority {} was let into {gate} before task {} of priority {}, which stood there and could go in",
                     entered.task, entered.priority, waiter.task, waiter.priority
@@ -153,7 +170,7 @@ impl Judge {
             waiting.map(|waiter| (waiter.task, number(waiter.gate))).collect::<Vec<_>>()
         };
         let (all, open) = (standing(false), standing(true));
-        self.slack_ns.retain(|key, _| all.contains(key));
+        self.slacks.retain(|key, _| all.contains(key));
         self.open_since_ns.retain(|key, _| open.contains(key));
         for key in open {
             self.open_since_ns.entry(key).or_insert(now_ns);

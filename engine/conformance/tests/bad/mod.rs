@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use interlock_policy_api::{
     Capabilities, Lock, LockView, Manifest, NoOptions, Observation, ObservationKind, Policy, Request,
-    RequestFlags, Stage, Verdict, View, WakeSet,
+    RequestFlags, Stage, Verdict, VerdictKind, View, WakeSet,
 };
 
 const DEVICE: &[Lock] = &[Lock::exclusive("device", Stage::STAGE, Stage::COMPUTE)];
@@ -76,6 +76,17 @@ policy!(
         fn decide(&self, request: &Request, _view: &View<'_>) -> Verdict {
             let verdict = honest(request);
             Verdict { reserve_bytes: verdict.reserve_bytes.saturating_sub(1), ..verdict }
+        }
+    }
+);
+
+policy!(
+    /// Gives a verdict that there is not.
+    Invents {
+        (),
+        named("invents"),
+        fn decide(&self, _request: &Request, _view: &View<'_>) -> Verdict {
+            Verdict { kind: VerdictKind(77), ..Verdict::UNSET }
         }
     }
 );
@@ -206,7 +217,7 @@ policy!(
     KnowsAllRecords {
         (),
         named("knows-all-records").with_locks(&[
-            Lock::exclusive("stage", Stage::STAGE, Stage::STAGE),
+            Lock::exclusive("device", Stage::STAGE, Stage::COMPUTE),
             Lock::exclusive("compute", Stage::COMPUTE, Stage::COMPUTE),
         ]),
         fn decide(&self, request: &Request, view: &View<'_>) -> Verdict {
