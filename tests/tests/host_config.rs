@@ -141,6 +141,8 @@ fn what_has_the_wrong_type_or_size_is_refused_where_it_stands() {
         ("(verify_proofs: 1)", 16..=18),
         ("(limits: (refusals: 0))", 20..=22),
         ("(limits: (stall_ms: 0))", 20..=22),
+        ("(limits: (policy_memory: 0))", 25..=27),
+        ("(dumps: \"\")", 9..=11),
         ("(core: Cpu(memory: \"4GB\"))", 19..=26),
         ("(core: Cpu(memory: -4))", 19..=23),
         ("(policy: two-lock)", 9..=18),

@@ -1,11 +1,12 @@
 //! `interlock engines`, and how the other commands find theirs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{CliError, Exit, print};
 use crate::control::client::{ClientError, Found, engines};
 use crate::control::wire::{About, Answer, Refused, RefusedCode, Request};
 use crate::control::{ControlError, client, socket_of};
+use crate::host::{ControlSocket, find_config};
 
 /// Which engine is meant.
 #[derive(Debug, Default, clap::Args)]
@@ -19,23 +20,40 @@ pub struct WhichEngine {
 }
 
 impl WhichEngine {
-    fn find(&self) -> Result<PathBuf, CliError> {
+    fn find(&self, explicit_config: Option<&Path>) -> Result<PathBuf, CliError> {
         match (&self.socket, self.engine) {
             (Some(socket), _) => Ok(socket.clone()),
             (None, Some(pid)) => Ok(socket_of(pid)),
-            (None, None) => only(engines()?),
+            (None, None) => match configured(explicit_config) {
+                Some(socket) => Ok(socket),
+                None => only(engines()?),
+            },
         }
     }
 
-    /// Asks the engine.
+    /// Asks the engine: the one that is named, else the one at the configuration's own socket, else the only one there is.
     ///
     /// # Errors
     /// There is none, or more than one; it cannot be reached; or it refuses.
-    pub fn ask(&self, request: &Request, progress: impl FnMut(&Answer)) -> Result<Answer, CliError> {
-        match client::ask(&self.find()?, request, progress)? {
+    pub fn ask(
+        &self,
+        explicit_config: Option<&Path>,
+        request: &Request,
+        progress: impl FnMut(&Answer),
+    ) -> Result<Answer, CliError> {
+        match client::ask(&self.find(explicit_config)?, request, progress)? {
             Answer::Refused(refused) => Err(refused.into()),
             answer => Ok(answer),
         }
+    }
+}
+
+/// The socket that the configuration names, when an engine is there. A configuration that cannot be read is none of the business of who
+/// looks for an engine.
+fn configured(explicit_config: Option<&Path>) -> Option<PathBuf> {
+    match find_config(explicit_config).ok()?.control {
+        ControlSocket::At(socket) if socket.exists() => Some(socket),
+        _ => None,
     }
 }
 

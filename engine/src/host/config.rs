@@ -134,6 +134,7 @@ pub struct Limits {
     #[serde(deserialize_with = "positive")]
     pub load_ms: u64,
     /// For a policy with a process of its own: memory that it may take.
+    #[serde(deserialize_with = "some_memory")]
     pub policy_memory: ByteSize,
 }
 
@@ -393,6 +394,7 @@ struct RawConfig<'a> {
     synthesis_workers: usize,
     verify_proofs: bool,
     limits: Limits,
+    #[serde(deserialize_with = "dumps")]
     dumps: Option<PathBuf>,
     policy_host: Option<PathBuf>,
     trust: TrustConfig,
@@ -477,6 +479,24 @@ fn positive<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default + PartialEq
         return Err(D::Error::custom("0 is no limit that can be kept; write at least 1"));
     }
     Ok(value)
+}
+
+fn some_memory<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ByteSize, D::Error> {
+    match ByteSize::deserialize(deserializer)? {
+        ByteSize(0) => {
+            Err(D::Error::custom("0 bytes are no memory that a process can run in; write 256MiB, say"))
+        }
+        size => Ok(size),
+    }
+}
+
+fn dumps<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
+    match Option::<PathBuf>::deserialize(deserializer)? {
+        Some(path) if path.as_os_str().is_empty() => {
+            Err(D::Error::custom("an empty path; leave dumps out for the usual folder"))
+        }
+        path => Ok(path),
+    }
 }
 
 /// Who could have written a configuration file.

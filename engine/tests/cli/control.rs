@@ -231,6 +231,8 @@ fn the_socket_is_where_it_was_asked_for() {
     let mut engine = Running::start(&bench, "one", MANY, &[]);
     engine.until(|_| bench.run(&["policy", "stats", "--socket", "engine.sock"]).status.success());
     assert!(!engine.socket().exists());
+    // The configuration says where, to clients as well.
+    assert!(bench.run(&["policy", "stats"]).status.success());
     // Another engine finds the place taken, and goes on without; a third one was told another place.
     let second = Running::start(&bench, "two", 5, &[]);
     assert_eq!(second.ended()["proofs"], 5);

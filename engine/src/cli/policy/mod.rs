@@ -75,8 +75,8 @@ pub fn run(explicit_config: Option<&Path>, command: &PolicyCommand) -> Result<Ex
         PolicyCommand::Check(args) => check::run(explicit_config, args),
         PolicyCommand::New(args) => new::run(args),
         PolicyCommand::Pin(args) => pin::run(explicit_config, args),
-        PolicyCommand::Use { name, args } => use_policy::run(name, args),
-        PolicyCommand::Restore { args } => restore::run(args),
-        PolicyCommand::Stats { engine, json } => stats::run(engine, *json),
+        PolicyCommand::Use { name, args } => use_policy::run(explicit_config, name, args),
+        PolicyCommand::Restore { args } => restore::run(explicit_config, args),
+        PolicyCommand::Stats { engine, json } => stats::run(explicit_config, engine, *json),
     }
 }

@@ -1,5 +1,7 @@
 //! `interlock policy use`: seats another policy on a running engine.
 
+use std::path::Path;
+
 use crate::cli::engines::WhichEngine;
 use crate::cli::{CliError, Exit, print};
 use crate::control::wire::{Answer, Request, Switched, UseRequest};
@@ -19,19 +21,25 @@ pub struct SwitchArgs {
     json: bool,
 }
 
-pub fn run(policy: &str, args: &SwitchArgs) -> Result<Exit, CliError> {
-    switch(args, |wait_ms| Request::UsePolicy(UseRequest { policy: policy.to_owned(), wait_ms }))
+pub fn run(explicit_config: Option<&Path>, policy: &str, args: &SwitchArgs) -> Result<Exit, CliError> {
+    switch(explicit_config, args, |wait_ms| {
+        Request::UsePolicy(UseRequest { policy: policy.to_owned(), wait_ms })
+    })
 }
 
 /// Asks for a switch, and shows how it goes and what comes of it.
-pub fn switch(args: &SwitchArgs, request: impl FnOnce(u64) -> Request) -> Result<Exit, CliError> {
+pub fn switch(
+    explicit_config: Option<&Path>,
+    args: &SwitchArgs,
+    request: impl FnOnce(u64) -> Request,
+) -> Result<Exit, CliError> {
     let mut last = None;
     let progress = |answer: &Answer| {
         if let Answer::Progress(report) = answer {
             tell(report, &mut last);
         }
     };
-    let answer = args.engine.ask(&request(u64::from(args.wait) * 1_000), progress)?;
+    let answer = args.engine.ask(explicit_config, &request(u64::from(args.wait) * 1_000), progress)?;
     let Answer::Switched(switched) = answer else {
         return Err(CliError::new(Exit::Engine, "the engine answered something else"));
     };

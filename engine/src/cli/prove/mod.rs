@@ -181,7 +181,10 @@ fn start(
         None => builder,
     };
     let builder = match config.dumps_folder() {
-        Some(folder) => builder.dumps(folder),
+        Some(folder) => {
+            warn_unless_writable(&folder);
+            builder.dumps(folder)
+        }
         None => builder,
     };
     let engine = builder
@@ -194,6 +197,17 @@ fn start(
         .recorder(recorder)
         .start()?;
     Ok(engine)
+}
+
+/// Better known now than when there is a dump to be written.
+fn warn_unless_writable(folder: &Path) {
+    let tried = std::fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder).map(drop));
+    if let Err(error) = tried {
+        eprintln!(
+            "warning: dumps cannot be written to {} (`dumps` in plugins.ron): {error}; a policy that is quarantined will leave none",
+            folder.display()
+        );
+    }
 }
 
 /// The engine's control socket. Proofs are made without one as well.
