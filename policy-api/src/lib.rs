@@ -6,7 +6,8 @@
 //!
 //! # A whole policy
 //!
-//! One task at a time on the device; tasks with many bytes go last.
+//! One task at a time on the device; among those of a priority, tasks with many bytes go last. That is what `interlock policy check`
+//! calls a break of *bounded wait*: while small tasks keep coming, a large one may wait for ever. Where they do not, it is a fair trade.
 //!
 //! ```
 //! use interlock_policy_api::{
@@ -17,8 +18,8 @@
 //! policy_options! {
 //!     /// Options of `small-first`.
 //!     pub struct Options {
-//!         /// Bytes a priority step is worth.
-//!         pub bytes_per_step: u64 = 1_073_741_824,
+//!         /// Tasks whose bytes differ by less are equals.
+//!         pub step_bytes: u64 = 1_073_741_824,
 //!     }
 //! }
 //!
@@ -33,8 +34,8 @@
 //!         .with_capabilities(Capabilities::RANK);
 //!
 //!     fn new(options: Options) -> Result<Self, String> {
-//!         if options.bytes_per_step == 0 {
-//!             return Err("bytes_per_step: 0 divides nothing, give at least 1".into());
+//!         if options.step_bytes == 0 {
+//!             return Err("step_bytes: 0 divides nothing, give at least 1".into());
 //!         }
 //!         Ok(Self(options))
 //!     }
@@ -48,7 +49,8 @@
 //!     }
 //!
 //!     fn rank(&self, request: &Request, _view: &View<'_>) -> i64 {
-//!         (request.peak_bytes / self.0.bytes_per_step) as i64 - i64::from(request.priority)
+//!         let steps = u32::try_from(request.peak_bytes / self.0.step_bytes).unwrap_or(u32::MAX);
+//!         i64::from(steps).saturating_sub(i64::from(request.priority) << 32)
 //!     }
 //! }
 //!

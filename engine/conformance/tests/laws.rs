@@ -71,6 +71,11 @@ fn a_policy_that_keeps_to_what_it_said_may_let_the_device_idle() {
 }
 
 #[test]
+fn a_policy_that_prefers_small_tasks_starves_large_ones() {
+    breaks::<SmallFirst>(&[Law::BoundedWait]);
+}
+
+#[test]
 fn a_policy_that_ranks_upside_down_breaks_priority() {
     breaks::<UpsideDown>(&[Law::Priority]);
 }

@@ -244,3 +244,18 @@ policy!(
         }
     }
 );
+
+policy!(
+    /// The example of the SDK's documentation, with a step of a few bytes, as tasks have here.
+    SmallFirst {
+        (),
+        named("small-first").with_locks(DEVICE).with_capabilities(Capabilities::RANK),
+        fn decide(&self, request: &Request, _view: &View<'_>) -> Verdict {
+            honest(request)
+        },
+        fn rank(&self, request: &Request, _view: &View<'_>) -> i64 {
+            let steps = u32::try_from(request.peak_bytes / 2).unwrap_or(u32::MAX);
+            i64::from(steps).saturating_sub(i64::from(request.priority) << 32)
+        }
+    }
+);
