@@ -17,10 +17,7 @@ pub fn write_whole(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<&mut tempfile::NamedTempFile>) -> io::Result<()>,
 ) -> Result<(), CliError> {
-    write_unnamed(path, write).map_err(|error| {
-        CliError::new(Exit::Output, format!("{}: cannot be written: {error}", path.display()))
-            .with_help("Check that the folder can be written and the disk is not full.")
-    })
+    write_unnamed(path, write).map_err(|error| unwritable(path, &error))
 }
 
 fn write_unnamed(
@@ -70,6 +67,27 @@ pub fn check_distinct<'a>(
         }
     }
     Ok(())
+}
+
+/// Whether a file can be written there, before there is anything to write: [`write_whole`] will, unless something changes meanwhile.
+///
+/// # Errors
+/// [`Exit::Output`], as of [`write_whole`].
+pub fn check_writable(path: &Path) -> Result<(), CliError> {
+    let try_out = || {
+        let path = &identity(path);
+        if path.symlink_metadata().is_ok_and(|metadata| !metadata.is_file()) {
+            return Err(io::Error::other("not a regular file stands there"));
+        }
+        fs::create_dir_all(folder_of(path))?;
+        tempfile::tempfile_in(folder_of(path)).map(drop)
+    };
+    try_out().map_err(|error| unwritable(path, &error))
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> CliError {
+    CliError::new(Exit::Output, format!("{}: cannot be written: {error}", path.display()))
+        .with_help("Check that the folder can be written and the disk is not full.")
 }
 
 /// What `File::create` would give; temporary files are private otherwise.

@@ -62,6 +62,12 @@ impl WorkArgs {
         self.file.as_ref().or(self.r1cs.as_ref()).map_or(String::new(), |file| file.display().to_string())
     }
 
+    /// The files that are read.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        let single = [&self.r1cs, &self.zkey, &self.params, &self.file].into_iter().flatten();
+        single.chain(&self.witness).map(PathBuf::as_path)
+    }
+
     /// Puts the witnesses of a folder, `*.wtns` by name, in the place of the folder.
     ///
     /// # Errors

@@ -64,16 +64,19 @@ pub enum LoadError {
     #[error("the engine took no job: {0}")]
     Refused(String),
     /// A proof could not be made.
-    #[error("partition {partition} of a job has no proof: {reason}")]
+    #[error("{partition} has no proof: {reason}")]
     NoProof {
-        /// Which partition.
-        partition: u32,
+        /// What the partition is called.
+        partition: String,
         /// Why, with all causes.
         reason: String,
     },
     /// Somebody stopped it.
     #[error("stopped")]
     Stopped,
+    /// The time was over before it came to its end.
+    #[error("the time was over")]
+    TimeOver,
 }
 
 /// One job that ended.
@@ -82,16 +85,46 @@ struct Ended {
     ended_ns: u64,
 }
 
+/// What ends a run before it comes to its end.
+#[derive(Clone, Copy)]
+pub struct Until<'a> {
+    /// Once set.
+    pub stop: &'a AtomicBool,
+    /// At this time.
+    pub deadline: Option<Instant>,
+}
+
+impl Until<'_> {
+    fn reached(&self) -> Option<LoadError> {
+        if self.stop.load(Ordering::SeqCst) {
+            Some(LoadError::Stopped)
+        } else if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            Some(LoadError::TimeOver)
+        } else {
+            None
+        }
+    }
+}
+
+/// The jobs that a run sends.
+#[derive(Clone, Copy)]
+pub struct Jobs<'a> {
+    /// Makes one.
+    pub make: &'a (dyn Fn() -> Job + Sync),
+    /// What its partitions are called.
+    pub names: &'a [String],
+}
+
 /// Sends `load` to an engine, and stops the engine when all that is measured has been answered. `seed` says when the jobs of a Poisson process come.
 ///
 /// # Errors
-/// The first failure of any job, or [`LoadError::Stopped`] once `stop` is set.
+/// The first failure of any job, or what `until` says.
 pub fn drive(
     engine: &Engine,
     load: &Load,
     seed: u64,
-    stop: &AtomicBool,
-    job: &(dyn Fn() -> Job + Sync),
+    until: Until<'_>,
+    jobs: Jobs<'_>,
 ) -> Result<Answered, LoadError> {
     let driver = Driver {
         engine,
@@ -101,13 +134,18 @@ pub fn drive(
         proofs_ns: Mutex::new(Vec::new()),
         failure: Mutex::new(None),
         over: AtomicBool::new(false),
-        stop,
-        job,
+        until,
+        jobs,
     };
-    match load.arrivals {
-        Arrivals::Closed { in_flight } => driver.closed_loop(in_flight),
-        Arrivals::Poisson { jobs_per_s } => driver.open_loop(&arrival_times(load, jobs_per_s, seed)),
-    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| driver.watch());
+        match load.arrivals {
+            Arrivals::Closed { in_flight } => driver.closed_loop(in_flight),
+            Arrivals::Poisson { jobs_per_s } => driver.open_loop(&arrival_times(load, jobs_per_s, seed)),
+        }
+        // Nobody has to be watched any more.
+        driver.over.store(true, Ordering::SeqCst);
+    });
     driver.answered(load)
 }
 
@@ -135,9 +173,12 @@ struct Driver<'a> {
     failure: Mutex<Option<LoadError>>,
     /// Nothing more is needed.
     over: AtomicBool,
-    stop: &'a AtomicBool,
-    job: &'a (dyn Fn() -> Job + Sync),
+    until: Until<'a>,
+    jobs: Jobs<'a>,
 }
+
+/// How long what ends a run may go unnoticed.
+const NAP: Duration = Duration::from_millis(50);
 
 impl Driver<'_> {
     fn now_ns(&self) -> u64 {
@@ -169,9 +210,14 @@ impl Driver<'_> {
         });
     }
 
+    /// Ends the run when it is to end: whoever waits for a job looks at nothing else.
+    fn watch(&self) {
+        while !self.is_over() {
+            std::thread::sleep(NAP);
+        }
+    }
+
     fn sleep_until(&self, at_ns: u64) {
-        /// How long a signal may have to wait.
-        const NAP: Duration = Duration::from_millis(50);
         while !self.is_over() {
             let left = Duration::from_nanos(at_ns.saturating_sub(self.now_ns()));
             if left.is_zero() {
@@ -182,15 +228,21 @@ impl Driver<'_> {
     }
 
     fn is_over(&self) -> bool {
-        if self.stop.load(Ordering::SeqCst) {
-            self.fail(LoadError::Stopped);
+        if self.over.load(Ordering::SeqCst) {
+            return true;
         }
-        self.over.load(Ordering::SeqCst)
+        match self.until.reached() {
+            Some(error) => {
+                self.fail(error);
+                true
+            }
+            None => false,
+        }
     }
 
     /// Sends one job and waits for it.
     fn send(&self, came_ns: u64) {
-        let handle = match self.engine.submit((self.job)()) {
+        let handle = match self.engine.submit((self.jobs.make)()) {
             Ok(handle) => handle,
             Err(error) => {
                 if !self.over.load(Ordering::SeqCst) {
@@ -204,7 +256,7 @@ impl Driver<'_> {
                 Ok(_) => lock(&self.proofs_ns).push(self.now_ns()),
                 // Not needed any more.
                 Err(TaskError::Cancelled) => return,
-                Err(_) => return self.fail(failure(&outcome)),
+                Err(_) => return self.fail(failure(&outcome, self.jobs.names)),
             }
         }
         let mut ended = lock(&self.ended);
@@ -255,13 +307,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("no thread panics with it")
 }
 
-fn failure(outcome: &PartitionOutcome) -> LoadError {
+fn failure(outcome: &PartitionOutcome, names: &[String]) -> LoadError {
     let mut reason = String::new();
     let mut error = outcome.result.as_ref().err().map(|error| error as &dyn std::error::Error);
     while let Some(cause) = error {
-        reason += if reason.is_empty() { "" } else { ": " };
-        reason += &cause.to_string();
+        let text = cause.to_string();
+        // Some errors tell their cause themselves.
+        if !reason.ends_with(&text) {
+            reason += if reason.is_empty() { "" } else { ": " };
+            reason += &text;
+        }
         error = cause.source();
     }
-    LoadError::NoProof { partition: outcome.report.partition, reason }
+    let index = outcome.report.partition;
+    let partition = names.get(index as usize).map_or_else(|| format!("partition {index}"), Clone::clone);
+    LoadError::NoProof { partition, reason }
 }

@@ -21,7 +21,7 @@ mod saved;
 mod series;
 
 pub use arm::{Arm, Common, MOST_ARMS, letter};
-pub use load::{Arrivals, Load, LoadError};
+pub use load::{Arrivals, Jobs, Load, LoadError, Until};
 pub use machine::{Machine, ResidentPeak};
 pub use report::{
     ArmReport, ComparisonReport, ConditionReport, ExperimentReport, Latencies, MeanFigures, RoundFigures,
@@ -29,4 +29,4 @@ pub use report::{
 };
 pub use run::{LockSeconds, Run, RunError, RunFigures, run};
 pub use saved::{SavedComparison, compare_saved, differences};
-pub use series::{ArmRuns, Experiment, Metric, Rounds, SHORTEST_RUN_S, ShortWork, Tell};
+pub use series::{ArmRuns, Experiment, ExperimentError, Metric, Rounds, SHORTEST_RUN_S, ShortWork, Tell};

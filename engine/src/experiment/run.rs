@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use interlock_timeline::Timeline;
 use interlock_timeline::figures::{DeviceFigures, Figures, LockFigures};
@@ -11,10 +10,10 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::arm::{Arm, Common};
-use super::load::{Load, LoadError, drive};
+use super::load::{Jobs, Load, LoadError, Until, drive};
 use super::machine::ResidentPeak;
 use crate::interlock::{Recorder, TimelineEvent};
-use crate::pipeline::{DeviceReport, Engine, EngineError, Job};
+use crate::pipeline::{DeviceReport, Engine, EngineError};
 
 /// What one run came to.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -123,14 +122,14 @@ pub fn run(
     common: &Common,
     load: &Load,
     seed: u64,
-    stop: &AtomicBool,
-    job: &(dyn Fn() -> Job + Sync),
+    until: Until<'_>,
+    jobs: Jobs<'_>,
 ) -> Result<Run, RunError> {
     let peak = ResidentPeak::begin();
     let events = Arc::new(Kept::default());
     let engine = start(arm, common, events.clone()).map_err(|error| RunError::Start(error.to_string()))?;
     let before_ns = engine.now_ns();
-    let answered = drive(&engine, load, seed, stop, job)?;
+    let answered = drive(&engine, load, seed, until, jobs)?;
     let devices = engine.devices();
     check(arm, &devices)?;
     drop(engine);

@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 use interlock_experiment::{Better, Comparison, Progress, compare, round_order};
 
 use super::arm::{Arm, Common, letter};
-use super::load::{Arrivals, Load, LoadError};
+use super::load::{Arrivals, Jobs, Load, LoadError, Until};
 use super::report::StopReason;
 use super::run::{Run, RunError, RunFigures, run};
-use crate::pipeline::Job;
 
 /// Seconds below which a run is mostly its own beginning and end.
 pub const SHORTEST_RUN_S: f64 = 0.25;
@@ -30,10 +29,10 @@ pub struct Experiment<'a> {
     pub most_rounds: usize,
     /// Seconds below which a run says too little: see [`SHORTEST_RUN_S`].
     pub shortest_run_s: f64,
-    /// No more time than this, except that two rounds are always run.
+    /// No more time than this: what is under way then is broken off.
     pub budget: Duration,
-    /// Makes the job that is sent.
-    pub job: &'a (dyn Fn() -> Job + Sync),
+    /// What is sent.
+    pub jobs: Jobs<'a>,
     /// Once set, the run that is under way is given up and no other is begun.
     pub stop: &'a AtomicBool,
 }
@@ -88,6 +87,20 @@ pub struct Rounds {
     pub elapsed: Duration,
 }
 
+/// Why an experiment came to nothing.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ExperimentError {
+    /// The work takes too little time to be measured.
+    #[error(transparent)]
+    Short(#[from] ShortWork),
+    /// The time was over before there were two rounds, without which nothing can be said.
+    #[error("the time was over in round {round}, and nothing can be said before there are two")]
+    NoTime {
+        /// The round, from 1.
+        round: usize,
+    },
+}
+
 /// The work takes too little time to be measured.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error(
@@ -108,8 +121,8 @@ impl Experiment<'_> {
     /// Runs the experiment.
     ///
     /// # Errors
-    /// [`ShortWork`] after the first round. An arm that fails is no error: the others go on.
-    pub fn run(&self, tell: &mut dyn FnMut(Tell<'_>)) -> Result<Rounds, ShortWork> {
+    /// [`ExperimentError`]. An arm that fails is no error: the others go on.
+    pub fn run(&self, tell: &mut dyn FnMut(Tell<'_>)) -> Result<Rounds, ExperimentError> {
         let start = Instant::now();
         let mut arms: Vec<ArmRuns> = self.arms.iter().map(|_| ArmRuns::default()).collect();
         let mut rounds = 0;
@@ -118,10 +131,17 @@ impl Experiment<'_> {
             if let Some(reason) = self.reason_to_stop(&arms, rounds, start.elapsed()) {
                 break reason;
             }
+            let mut time_over = false;
             for arm in round_order(arms.len(), rounds) {
-                if arms[arm].failed.is_none() && !self.is_stopped() {
-                    self.run_arm(arm, rounds, &mut arms[arm], tell);
+                if arms[arm].failed.is_none() && !self.is_stopped() && !time_over {
+                    time_over = !self.run_arm(arm, rounds, &mut arms[arm], start, tell);
                 }
+            }
+            if time_over {
+                if rounds < 2 {
+                    return Err(ExperimentError::NoTime { round: rounds + 1 });
+                }
+                break StopReason::Budget;
             }
             rounds += 1;
             if rounds == 1 {
@@ -158,25 +178,35 @@ impl Experiment<'_> {
         }
     }
 
-    fn run_arm(&self, index: usize, round: usize, runs: &mut ArmRuns, tell: &mut dyn FnMut(Tell<'_>)) {
+    /// Runs an arm once. False when the time was over before it came to its end.
+    fn run_arm(
+        &self,
+        index: usize,
+        round: usize,
+        runs: &mut ArmRuns,
+        start: Instant,
+        tell: &mut dyn FnMut(Tell<'_>),
+    ) -> bool {
         tell(Tell::Begins { arm: index, round });
         // The same arrivals for all arms of a round, other ones in the next.
         let seed = self.seed.wrapping_add(round as u64);
-        let result = run(&self.arms[index], &self.common, &self.load, seed, self.stop, self.job);
+        let until = Until { stop: self.stop, deadline: start.checked_add(self.budget) };
+        let result = run(&self.arms[index], &self.common, &self.load, seed, until, self.jobs);
         let figures = result.map(|run| {
             let figures = run.figures.clone();
             runs.last = Some(run);
             figures
         });
-        if !matches!(figures, Err(RunError::Load(LoadError::Stopped))) {
-            tell(Tell::Ended { arm: index, result: &figures });
+        // Neither whoever stopped the experiment nor the clock means that the arm is bad.
+        if let Err(RunError::Load(reason @ (LoadError::Stopped | LoadError::TimeOver))) = &figures {
+            return *reason == LoadError::Stopped;
         }
+        tell(Tell::Ended { arm: index, result: &figures });
         match figures {
             Ok(figures) => runs.rounds.push((round, figures)),
-            // Whoever stopped the experiment did not mean that the arm is bad.
-            Err(RunError::Load(LoadError::Stopped)) => {}
             Err(error) => runs.failed = Some(error),
         }
+        true
     }
 
     fn check_length(&self, arms: &[ArmRuns]) -> Result<(), ShortWork> {

@@ -55,15 +55,39 @@ pub fn render_saved_comparison(compared: &SavedComparison) -> String {
 
 /// A comparison on one line.
 fn line(comparison: &ComparisonReport) -> String {
-    let ComparisonReport { candidate, baseline, metric, ratio, detectable, .. } = comparison;
+    let ComparisonReport { candidate, baseline, metric, ratio, .. } = comparison;
     format!(
-        "  {metric:14} {candidate} / {baseline} {:.4} [{:.4}, {:.4}]  {}; {:.1}% would have been seen\n",
-        ratio.estimate,
-        ratio.low,
-        ratio.high,
-        verdict(comparison.verdict),
-        detectable * 100.0,
+        "  {metric:14} {candidate} / {baseline} {} [{}, {}]  {}; {}\n",
+        ratio_text(ratio.estimate),
+        ratio_text(ratio.low),
+        ratio_text(ratio.high),
+        words(comparison),
+        seen(comparison),
     )
+}
+
+/// A ratio; what is beyond a thousandfold either way says only that too little is known.
+pub(super) fn ratio_text(ratio: f64) -> String {
+    match ratio {
+        ratio if ratio > 1000.0 => "over 1000".to_owned(),
+        ratio if ratio < 0.001 => "under 0.001".to_owned(),
+        ratio => format!("{ratio:.4}"),
+    }
+}
+
+/// Which difference would have been seen.
+pub(super) fn seen(comparison: &ComparisonReport) -> String {
+    if comparison.detectable <= 1.0 {
+        format!("{:.1}% would have been seen", comparison.detectable * 100.0)
+    } else {
+        "too few rounds to see any".to_owned()
+    }
+}
+
+/// The verdict of a comparison, with a word where the interval beside it says more than a verdict may.
+pub(super) fn words(comparison: &ComparisonReport) -> String {
+    let hint = comparison.verdict == Verdict::NoDifference && !comparison.ratio.contains(1.0);
+    format!("{}{}", verdict(comparison.verdict), if hint { ", a hint" } else { "" })
 }
 
 /// A verdict in words.
@@ -82,22 +106,52 @@ pub fn sentence(report: &ExperimentReport, comparison: &ComparisonReport) -> Str
         arm.map_or(letter.to_owned(), |arm| format!("{letter} ({})", arm_name(arm)))
     };
     let (candidate, baseline) = (name(&comparison.candidate), name(&comparison.baseline));
-    let percent = |ratio: f64| format!("{:+.1}%", (ratio - 1.0) * 100.0);
+    let percent = |ratio: f64| match ratio {
+        ratio if ratio > 1000.0 => "any number".to_owned(),
+        ratio => format!("{:+.1}%", (ratio - 1.0) * 100.0),
+    };
     let ratio = comparison.ratio;
     let range = format!("{} ({} to {})", percent(ratio.estimate), percent(ratio.low), percent(ratio.high));
-    let metric = &comparison.metric;
+    let metric = metric_name(&comparison.metric);
     match comparison.verdict {
         Verdict::Better => format!("{candidate} is better than {baseline}: {metric} {range}"),
         Verdict::Worse => format!("{candidate} is worse than {baseline}: {metric} {range}"),
         Verdict::NoDifference => {
-            let seen = if comparison.detectable <= 1.0 {
-                format!("one of {:.1}% would have been seen", comparison.detectable * 100.0)
+            let hint = if ratio.contains(1.0) {
+                ""
             } else {
-                "too few rounds to see any".to_owned()
+                "; a hint: this 95% interval leaves out no difference, the 99% one that a verdict needs does not"
             };
-            format!("no difference seen between {candidate} and {baseline}: {metric} {range}; {seen}")
+            let seen = seen(comparison);
+            format!("no difference seen between {candidate} and {baseline}: {metric} {range}; {seen}{hint}")
         }
     }
+}
+
+/// A figure as people call it.
+pub(super) fn metric_name(metric: &str) -> &str {
+    match metric {
+        "proofs_per_s" => "proofs per second",
+        "latency_p50_s" => "job latency, median",
+        "latency_p95_s" => "job latency, p95",
+        other => other,
+    }
+}
+
+/// An arm by its policy and by that in which it differs from others.
+pub(super) fn short_name(report: &ExperimentReport, arm: &ArmReport) -> String {
+    let differ = |same: &dyn Fn(&ArmReport) -> bool| !report.arms.iter().all(same);
+    let mut name = format!("{} {}{}", arm.arm, arm.policy, arm.options);
+    if differ(&|other| other.core == arm.core) {
+        name += &format!(", {}", arm.core);
+    }
+    if differ(&|other| other.workers == arm.workers) {
+        name += &format!(", {} workers", arm.workers);
+    }
+    if let Some(limit) = arm.vram_limit.filter(|_| differ(&|other| other.vram_limit == arm.vram_limit)) {
+        name += &format!(", {}", bytes(limit));
+    }
+    name
 }
 
 /// An arm by what it is: its policy, and what else was said.

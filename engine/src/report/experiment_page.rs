@@ -7,7 +7,7 @@ use interlock_experiment::{Interval, Verdict};
 use interlock_timeline::chart::Chart;
 use interlock_timeline::{page, units};
 
-use super::experiment::{arm_name, ending, sentence, verdict};
+use super::experiment::{ending, metric_name, ratio_text, seen, sentence, short_name, verdict, words};
 use crate::experiment::{
     ArmReport, ComparisonReport, ConditionReport, ExperimentReport, LockSeconds, Machine, MeanFigures,
 };
@@ -71,7 +71,7 @@ struct ComparisonRow {
     difference: String,
     difference_interval: String,
     detectable: String,
-    verdict: &'static str,
+    verdict: String,
 }
 
 /// A strip of dots for each arm.
@@ -92,7 +92,8 @@ struct DistributionRow {
 impl<'a> ExperimentPage<'a> {
     /// The page of a report, with a chart of the last run of each arm.
     pub fn new(report: &'a ExperimentReport, charts: Vec<(String, Chart)>) -> Self {
-        let failure = |arm: &ArmReport| Some(format!("{}: {}", heading(arm), arm.failed.as_ref()?));
+        let failure =
+            |arm: &ArmReport| Some(format!("{}: {}", short_name(report, arm), arm.failed.as_ref()?));
         Self {
             title: title(report),
             ending: ending(report),
@@ -101,7 +102,11 @@ impl<'a> ExperimentPage<'a> {
             verdicts: verdicts(report),
             failures: report.arms.iter().filter_map(failure).collect(),
             conditions: conditions(report),
-            arms: report.arms.iter().filter_map(|arm| Some(arm_row(arm, arm.figures.as_ref()?))).collect(),
+            arms: report
+                .arms
+                .iter()
+                .filter_map(|arm| Some(arm_row(report, arm, arm.figures.as_ref()?)))
+                .collect(),
             distribution: distribution(report),
             comparisons: report.comparisons.iter().map(comparison_row).collect(),
             locks: report.arms.iter().flat_map(lock_rows).collect(),
@@ -121,13 +126,17 @@ impl<'a> ExperimentPage<'a> {
     }
 }
 
-fn heading(arm: &ArmReport) -> String {
-    format!("{} {}", arm.arm, arm_name(arm))
-}
-
 fn title(report: &ExperimentReport) -> String {
-    let names: Vec<&str> = report.arms.iter().map(|arm| arm.policy.as_str()).collect();
-    names.join(" against ")
+    let mut names: Vec<&str> = Vec::new();
+    for arm in &report.arms {
+        if !names.contains(&arm.policy.as_str()) {
+            names.push(&arm.policy);
+        }
+    }
+    match names.as_slice() {
+        [one] => format!("{one} in {} arms", report.arms.len()),
+        several => several.join(" against "),
+    }
 }
 
 fn verdicts(report: &ExperimentReport) -> Vec<VerdictBox> {
@@ -159,11 +168,11 @@ fn conditions(report: &ExperimentReport) -> Vec<ConditionRow> {
     report.conditions.iter().map(of).collect()
 }
 
-fn arm_row(arm: &ArmReport, figures: &MeanFigures) -> ArmRow {
+fn arm_row(report: &ExperimentReport, arm: &ArmReport, figures: &MeanFigures) -> ArmRow {
     let latency = figures.latency_s;
     ArmRow {
         letter: arm.arm.clone(),
-        name: heading(arm),
+        name: short_name(report, arm),
         proofs_per_s: units::three_digits(figures.proofs_per_s),
         p50: seconds(latency.p50),
         p95: seconds(latency.p95),
@@ -189,23 +198,25 @@ fn comparison_row(comparison: &ComparisonReport) -> ComparisonRow {
     let ends = |interval: Interval, show: &dyn Fn(f64) -> String| {
         format!("{} to {}", show(interval.low), show(interval.high))
     };
-    let ratio = |value: f64| format!("{value:.4}");
-    let difference = |value: f64| format!("{value:+.4}");
+    let ratio = |value: f64| ratio_text(value);
+    let difference = |value: f64| {
+        if value.abs() < 1e6 { format!("{value:+.4}") } else { "any number".to_owned() }
+    };
     ComparisonRow {
         id: format!("{}-{}-{}", comparison.metric, comparison.candidate, comparison.baseline),
-        metric: comparison.metric.clone(),
+        metric: metric_name(&comparison.metric).to_owned(),
         pair: format!("{} / {}", comparison.candidate, comparison.baseline),
         ratio: ratio(comparison.ratio.estimate),
         ratio_interval: ends(comparison.ratio, &ratio),
         difference: difference(comparison.difference.estimate),
         difference_interval: ends(comparison.difference, &difference),
-        detectable: format!("{:.1}%", comparison.detectable * 100.0),
-        verdict: verdict(comparison.verdict),
+        detectable: seen(comparison),
+        verdict: words(comparison),
     }
 }
 
 fn distribution(report: &ExperimentReport) -> Distribution {
-    const LEFT: f64 = 210.0;
+    const LEFT: f64 = 240.0;
     const RIGHT: f64 = 780.0;
     const ROW: usize = 38;
     let arms: Vec<&ArmReport> = report.arms.iter().filter(|arm| !arm.rounds.is_empty()).collect();
@@ -216,7 +227,7 @@ fn distribution(report: &ExperimentReport) -> Distribution {
     // To a hundredth of a pixel: what is finer cannot be seen.
     let x = |value: f64| ((LEFT + (value - least) / span * (RIGHT - LEFT)) * 100.0).round() / 100.0;
     let row = |(index, arm): (usize, &&ArmReport)| DistributionRow {
-        name: format!("{} {}{}", arm.arm, arm.policy, arm.options).chars().take(28).collect(),
+        name: short_name(report, arm).chars().take(34).collect(),
         y: 24 + index * ROW,
         dots: arm
             .rounds

@@ -94,6 +94,13 @@ fn what_makes_no_sense_is_refused_before_anything_runs() {
         ("two-lock,two-lock", &["--detect", "0"], 2, "percentage"),
         ("two-lock,two-lock", &["--rate=-1"], 2, "rate"),
         ("two-lock,two-lock", &["--vram-limit", "1potato"], 2, "no size"),
+        ("two-lock,single-lock", &["--workers", "1,1"], 2, "--workers: 1 is given twice"),
+        ("two-lock,single-lock", &["--html", "mul.r1cs"], 2, "an input too"),
+        ("two-lock,single-lock", &["--csv", "mul.zkey"], 2, "an input too"),
+        ("two-lock,single-lock", &["--html", "plugins.ron"], 2, "an input too"),
+        ("two-lock,single-lock", &["--html", "out", "--csv", "./out"], 2, "another output too"),
+        ("two-lock,single-lock", &["--html", "/proc/page.html"], 5, "/proc/page.html"),
+        ("two-lock,single-lock", &["--budget", "1ms"], 2, "the time was over in round 1"),
     ] {
         let output = bench.run(&ab(policies, more));
         assert_eq!(output.status.code(), Some(code), "{policies} {more:?}: {}", stderr(&output));
@@ -186,4 +193,28 @@ fn saved_reports_are_compared_unless_they_are_about_something_else() {
         assert_eq!(refused.status.code(), Some(3), "{bad}");
         assert!(stderr(&refused).contains(bad), "{}", stderr(&refused));
     }
+}
+
+#[test]
+fn a_bad_witness_is_named() {
+    let bench = bench("");
+    bench.write("bad.wtns", "wtns");
+    let output = bench.run(&[
+        "ab",
+        "--policies",
+        "two-lock,single-lock",
+        "--r1cs",
+        "mul.r1cs",
+        "--zkey",
+        "mul.zkey",
+        "--witness",
+        "mul.wtns",
+        "bad.wtns",
+    ]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("bad has no proof") && stderr(&output).contains("bad.wtns"),
+        "{}",
+        stderr(&output)
+    );
 }

@@ -1,12 +1,12 @@
 //! Experiments: what is counted, and what becomes of arms that fail.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use interlock_engine::experiment::{
-    Arm, Arrivals, Common, Experiment, Load, LoadError, Metric, Rounds, RunError, ShortWork, StopReason,
-    Tell, comparisons,
+    Arm, Arrivals, Common, Experiment, ExperimentError, Jobs, Load, LoadError, Metric, Rounds, RunError,
+    StopReason, Tell, comparisons,
 };
 use interlock_engine::host::{OptionsText, PolicyLibrary};
 use interlock_engine::interlock::Limits;
@@ -35,8 +35,12 @@ fn closed(jobs: u32, warm_up: u32, in_flight: u32) -> Load {
     Load { jobs, warm_up, arrivals: Arrivals::Closed { in_flight } }
 }
 
+fn names() -> Vec<String> {
+    (0..PARTITIONS).map(|index| format!("witness {index}")).collect()
+}
+
 struct Ran {
-    rounds: Result<Rounds, ShortWork>,
+    rounds: Result<Rounds, ExperimentError>,
     /// Arms in the order in which they ran.
     order: Vec<usize>,
 }
@@ -53,7 +57,7 @@ fn experiment(arms: &[Arm], load: Load, most_rounds: usize, shortest_run_s: f64)
         most_rounds,
         shortest_run_s,
         budget: Duration::from_secs(3600),
-        job: &|| job(PARTITIONS),
+        jobs: Jobs { make: &|| job(PARTITIONS), names: &names() },
         stop: &stop,
     };
     let mut order = Vec::new();
@@ -149,7 +153,10 @@ fn an_arm_that_makes_no_proof_fails() {
     let bad = arm(PolicyLibrary::fallback(), Arc::new(FaultyCore::new(Fault::WrongProof, u32::MAX)));
     let ran = experiment(&[bad, good()], closed(2, 0, 1), 5, 0.0);
     let rounds = ran.rounds.expect("it is long enough");
-    assert!(matches!(&rounds.arms[0].failed, Some(RunError::Load(LoadError::NoProof { .. }))));
+    let Some(RunError::Load(LoadError::NoProof { partition, .. })) = &rounds.arms[0].failed else {
+        panic!("{:?}", rounds.arms[0].failed);
+    };
+    assert!(names().contains(partition), "{partition}");
     assert_eq!((rounds.rounds, rounds.stopped), (1, StopReason::ArmsFailed));
     assert!(comparisons(&rounds, Metric::ProofsPerSecond).is_empty());
 }
@@ -158,7 +165,7 @@ fn an_arm_that_makes_no_proof_fails() {
 fn work_that_is_too_short_says_how_much_would_do() {
     // No run of two jobs takes an hour.
     let ran = experiment(&[good(), good()], closed(2, 0, 1), 5, 3600.0);
-    let short = ran.rounds.err().expect("it is too short");
+    let Err(ExperimentError::Short(short)) = ran.rounds else { panic!("it is too short") };
     let needed = 2.0 * 3600.0 / short.seconds;
     assert!(short.jobs as f64 >= needed && short.jobs as f64 <= 1.3 * needed + 1.0, "{short:?}");
 }
@@ -176,7 +183,7 @@ fn an_experiment_that_is_stopped_ends_with_what_it_has() {
         most_rounds: 1000,
         shortest_run_s: 0.0,
         budget: Duration::from_secs(3600),
-        job: &|| job(PARTITIONS),
+        jobs: Jobs { make: &|| job(PARTITIONS), names: &names() },
         stop: &stop,
     };
     let rounds = experiment.run(&mut |tell| {
@@ -213,4 +220,41 @@ fn a_device_that_is_lost_takes_its_arm_out() {
         "{:?}",
         rounds.arms[1].failed
     );
+}
+
+/// An experiment of arms whose tasks take for ever once `rounds` rounds were run, and its error or what it came to.
+fn without_time(quick_rounds: u32, budget: Duration) -> Result<Rounds, ExperimentError> {
+    // Four Computes of a round: two arms, a job each of one partition, and its warm-up.
+    let computes = Arc::new(AtomicU32::new(0));
+    let slow = ScriptedCore::new(&[1 << 30], move |call| {
+        if call.stage == "Compute" && computes.fetch_add(1, Ordering::SeqCst) >= 4 * quick_rounds {
+            std::thread::sleep(budget);
+        }
+        Ok(())
+    });
+    let core: Arc<dyn Core> = Arc::new(slow);
+    let arms = [arm(PolicyLibrary::fallback(), core.clone()), arm(PolicyLibrary::fallback(), core)];
+    let stop = AtomicBool::new(false);
+    let experiment = Experiment {
+        arms: &arms,
+        common: Common { synthesis_workers: 1, verify_proofs: true, limits: Limits::DEFAULT },
+        load: closed(1, 1, 1),
+        seed: 1,
+        detect: 1e-9,
+        most_rounds: 1000,
+        shortest_run_s: 0.0,
+        budget,
+        jobs: Jobs { make: &|| job(1), names: &names() },
+        stop: &stop,
+    };
+    experiment.run(&mut |_| {})
+}
+
+#[test]
+fn a_run_that_is_under_way_when_the_time_is_over_is_broken_off() {
+    // Two rounds of tiny proofs take a fraction of that; if they did not, no third one would be begun.
+    let rounds = without_time(2, Duration::from_secs(5)).expect("two rounds were run before");
+    assert_eq!((rounds.rounds, rounds.stopped), (2, StopReason::Budget));
+    assert!(rounds.arms.iter().all(|runs| runs.failed.is_none() && runs.rounds.len() >= 2));
+    assert_eq!(without_time(0, Duration::from_millis(100)).err(), Some(ExperimentError::NoTime { round: 1 }));
 }

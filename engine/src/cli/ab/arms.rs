@@ -22,6 +22,9 @@ pub enum CoreName {
 /// All combinations, policies first: those that are compared most stand together.
 pub fn arms(config: &Config, args: &AbArgs) -> Result<Vec<Arm>, CliError> {
     let policies = policies(config, &args.policies)?;
+    check_once("--workers", &args.workers)?;
+    check_once("--vram-limit", &args.vram_limit)?;
+    check_once("--cores", &args.cores)?;
     let names =
         if args.cores.is_empty() { vec![None] } else { args.cores.iter().copied().map(Some).collect() };
     let limits = if args.vram_limit.is_empty() {
@@ -66,6 +69,15 @@ pub fn arms(config: &Config, args: &AbArgs) -> Result<Vec<Arm>, CliError> {
         }
     }
     Ok(arms)
+}
+
+/// A policy may be named twice, to see the machine's noise; of the rest that would only be a mistake.
+fn check_once<T: PartialEq + std::fmt::Debug>(what: &str, values: &[T]) -> Result<(), CliError> {
+    let twice = (1..values.len()).find(|index| values[..*index].contains(&values[*index]));
+    match twice {
+        Some(index) => Err(CliError::new(Exit::Usage, format!("{what}: {:?} is given twice", values[index]))),
+        None => Ok(()),
+    }
 }
 
 /// The policies of a list such as `two-lock,vram-token(compute_permits: 3)`, each with its options as written.

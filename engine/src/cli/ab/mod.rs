@@ -10,14 +10,14 @@ use interlock_timeline::chart::Chart;
 use sha2::{Digest, Sha256};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use super::output::write_whole;
+use super::output::{check_distinct, check_writable, write_whole};
 use super::work::{self, Work, WorkArgs};
 use super::{CliError, Exit, config, print};
 use crate::experiment::{
-    Arm, ArmReport, Arrivals, Common, ConditionReport, Experiment, ExperimentReport, Load, Machine, Metric,
-    Rounds, SHORTEST_RUN_S, WorkReport, comparisons, condition_names,
+    Arm, ArmReport, Arrivals, Common, ConditionReport, Experiment, ExperimentError, ExperimentReport, Jobs,
+    Load, Machine, Metric, Rounds, SHORTEST_RUN_S, WorkReport, comparisons, condition_names,
 };
-use crate::host::{ByteSize, Config};
+use crate::host::{ByteSize, Config, library_places};
 use crate::proof::vkey;
 use crate::report::{self, ExperimentPage, StatementReport};
 
@@ -62,7 +62,7 @@ pub struct AbArgs {
     /// The difference that is to be seen, in percent: the experiment ends when it would be
     #[arg(long, value_name = "PERCENT", default_value = "3", value_parser = percent)]
     detect: f64,
-    /// The time after which it ends in any case, such as 90s or 1h
+    /// The time after which it ends in any case, such as 90s or 1h; proofs that are under way then are finished, and count for nothing
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = humantime::parse_duration)]
     budget: Duration,
     /// The rounds after which it ends in any case; a round runs each arm once
@@ -88,6 +88,7 @@ pub struct AbArgs {
 
 pub fn run(explicit_config: Option<&Path>, mut args: AbArgs) -> Result<Exit, CliError> {
     args.work.look_into_folders()?;
+    check_files(explicit_config, &args)?;
     let _trace = report::start_logging(None);
     let config = config::load(explicit_config)?;
     let gates = gates(&args.fail_if)?;
@@ -110,17 +111,28 @@ pub fn run(explicit_config: Option<&Path>, mut args: AbArgs) -> Result<Exit, Cli
         most_rounds: args.rounds as usize,
         shortest_run_s: SHORTEST_RUN_S,
         budget: args.budget,
-        job: &|| work.job(0),
+        jobs: Jobs { make: &|| work.job(0), names: &names },
         stop: &stop,
     };
     let mut bar = progress::Progress::new(&arms);
     let rounds = experiment.run(&mut |tell| bar.tell(&tell));
     drop(bar);
     let rounds = rounds.map_err(|error| {
-        let help = format!("Measure more of it in each run: -c {}.", error.jobs);
+        let help = match &error {
+            ExperimentError::Short(short) => format!("Measure more of it in each run: -c {}.", short.jobs),
+            ExperimentError::NoTime { .. } => {
+                "Give it more --budget, or measure fewer jobs in each run: -c N.".to_owned()
+            }
+        };
         CliError::new(Exit::Usage, error).with_help(help)
     })?;
     let report = assemble(&args, &config, &arms, &work, &names, load, &rounds, &gates)?;
+    // First what cannot fail for want of a folder: it may have taken hours.
+    if args.json {
+        print::json(&report)?;
+    } else {
+        print::text(&report::render_experiment(&report))?;
+    }
     if let Some(path) = &args.csv {
         write_whole(path, |writer| report::write_experiment_csv(&report, writer))?;
     }
@@ -128,12 +140,17 @@ pub fn run(explicit_config: Option<&Path>, mut args: AbArgs) -> Result<Exit, Cli
         let page = ExperimentPage::new(&report, charts(&report, &rounds));
         write_whole(path, |writer| page.write(writer))?;
     }
-    if args.json {
-        print::json(&report)?;
-    } else {
-        print::text(&report::render_experiment(&report))?;
-    }
     Ok(exit(&report))
+}
+
+/// Whether the outputs can be written, and are neither inputs nor each other: better known before hours of runs than after.
+fn check_files(explicit_config: Option<&Path>, args: &AbArgs) -> Result<(), CliError> {
+    let outputs = || [&args.html, &args.csv].into_iter().flatten().map(PathBuf::as_path);
+    let config = config::load(explicit_config)?;
+    let libraries = config.policies.iter().flat_map(|policy| library_places(&config, &policy.library));
+    let others: Vec<PathBuf> = config.file.iter().cloned().chain(libraries).collect();
+    check_distinct(outputs(), args.work.files().chain(others.iter().map(PathBuf::as_path)))?;
+    outputs().try_for_each(check_writable)
 }
 
 fn load(args: &AbArgs) -> Load {

@@ -34,7 +34,7 @@ impl Progress {
             Tell::Ended { arm, result: Ok(figures) } => self.rates[*arm] = Some(figures.proofs_per_s),
             Tell::Ended { arm, result: Err(error) } => {
                 let name = &self.names[*arm];
-                self.bar.suspend(|| eprintln!("error: arm {name}: {error}; the others go on"));
+                self.bar.suspend(|| eprintln!("error: arm {name}: {error}"));
             }
             Tell::Round { run, needed } => {
                 self.bar.set_length(*needed as u64);

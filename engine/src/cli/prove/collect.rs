@@ -28,12 +28,7 @@ impl Outputs {
         let publics = output_names(&args.public, names)?;
         let single = [&args.vkey, &args.trace, &args.timeline];
         let outputs = single.into_iter().flatten().chain(&proofs).chain(&publics);
-        let inputs =
-            [&args.work.r1cs, &args.work.zkey, &args.work.params, &args.work.file].into_iter().flatten();
-        check_distinct(
-            outputs.map(PathBuf::as_path),
-            inputs.chain(&args.work.witness).map(PathBuf::as_path),
-        )?;
+        check_distinct(outputs.map(PathBuf::as_path), args.work.files())?;
         Ok(Self { proofs, publics, format: args.proof_format })
     }
 
