@@ -10,6 +10,7 @@ use interlock_timeline::{page, units};
 use super::experiment::{ending, metric_name, ratio_text, seen, sentence, short_name, verdict, words};
 use crate::experiment::{
     ArmReport, ComparisonReport, ConditionReport, ExperimentReport, LockSeconds, Machine, MeanFigures,
+    RoundFigures,
 };
 
 /// The page of an experiment.
@@ -24,7 +25,7 @@ pub struct ExperimentPage<'a> {
     failures: Vec<String>,
     conditions: Vec<ConditionRow>,
     arms: Vec<ArmRow>,
-    distribution: Distribution,
+    distributions: Vec<Distribution>,
     comparisons: Vec<ComparisonRow>,
     locks: Vec<(String, String, String, String)>,
     chart: Chart,
@@ -76,6 +77,7 @@ struct ComparisonRow {
 
 /// A strip of dots for each arm.
 struct Distribution {
+    title: String,
     label: String,
     height: usize,
     ticks: Vec<(f64, String)>,
@@ -85,7 +87,7 @@ struct Distribution {
 struct DistributionRow {
     name: String,
     y: usize,
-    dots: Vec<(f64, String)>,
+    dots: Dots,
     mean: f64,
 }
 
@@ -107,7 +109,7 @@ impl<'a> ExperimentPage<'a> {
                 .iter()
                 .filter_map(|arm| Some(arm_row(report, arm, arm.figures.as_ref()?)))
                 .collect(),
-            distribution: distribution(report),
+            distributions: vec![rates(report), latencies(report)],
             comparisons: report.comparisons.iter().map(comparison_row).collect(),
             locks: report.arms.iter().flat_map(lock_rows).collect(),
             chart: Chart::side_by_side(charts),
@@ -215,41 +217,80 @@ fn comparison_row(comparison: &ComparisonReport) -> ComparisonRow {
     }
 }
 
-fn distribution(report: &ExperimentReport) -> Distribution {
-    const LEFT: f64 = 240.0;
-    const RIGHT: f64 = 780.0;
+/// Values with what each says.
+type Dots = Vec<(f64, String)>;
+
+/// Dots that a row shows; of more, evenly chosen ones.
+const MOST_DOTS: usize = 400;
+
+/// Proofs per second of each round.
+fn rates(report: &ExperimentReport) -> Distribution {
+    let values = |arm: &ArmReport| -> Dots {
+        let dot = |round: &RoundFigures| {
+            let rate = round.figures.proofs_per_s;
+            (rate, format!("round {}: {} proofs/s", round.round, units::three_digits(rate)))
+        };
+        arm.rounds.iter().map(dot).collect()
+    };
+    distribution(report, "Proofs per second of each round", &values, &units::three_digits)
+}
+
+/// Latency of each job of all rounds.
+fn latencies(report: &ExperimentReport) -> Distribution {
+    let values = |arm: &ArmReport| -> Dots {
+        let dots = arm.rounds.iter().flat_map(|round| {
+            let text =
+                move |latency: &f64| (*latency, format!("round {}: {}", round.round, seconds(*latency)));
+            round.figures.latencies_s.iter().map(text)
+        });
+        dots.collect()
+    };
+    distribution(report, "Latency of each job", &values, &seconds)
+}
+
+fn distribution(
+    report: &ExperimentReport,
+    what: &str,
+    values: &dyn Fn(&ArmReport) -> Dots,
+    show: &dyn Fn(f64) -> String,
+) -> Distribution {
+    const LEFT: f64 = 225.0;
+    const RIGHT: f64 = 755.0;
     const ROW: usize = 38;
-    let arms: Vec<&ArmReport> = report.arms.iter().filter(|arm| !arm.rounds.is_empty()).collect();
-    let values = arms.iter().flat_map(|arm| &arm.rounds).map(|round| round.figures.proofs_per_s);
+    let arms: Vec<(String, Dots)> = report
+        .arms
+        .iter()
+        .map(|arm| (short_name(report, arm), values(arm)))
+        .filter(|(_, dots)| !dots.is_empty())
+        .collect();
+    let all = arms.iter().flat_map(|(_, dots)| dots).map(|(value, _)| *value);
     let (least, most) =
-        values.fold((f64::INFINITY, 0.0_f64), |(least, most), value| (least.min(value), most.max(value)));
+        all.fold((f64::INFINITY, 0.0_f64), |(least, most), value| (least.min(value), most.max(value)));
     let span = (most - least).max(most * 1e-3).max(f64::MIN_POSITIVE);
     // To a hundredth of a pixel: what is finer cannot be seen.
     let x = |value: f64| ((LEFT + (value - least) / span * (RIGHT - LEFT)) * 100.0).round() / 100.0;
-    let row = |(index, arm): (usize, &&ArmReport)| DistributionRow {
-        name: short_name(report, arm).chars().take(34).collect(),
+    let mean = |dots: &[(f64, String)]| dots.iter().map(|(value, _)| value).sum::<f64>() / dots.len() as f64;
+    let row = |(index, (name, dots)): (usize, &(String, Dots))| DistributionRow {
+        name: name.chars().take(34).collect(),
         y: 24 + index * ROW,
-        dots: arm
-            .rounds
+        dots: dots
             .iter()
-            .map(|round| {
-                let rate = round.figures.proofs_per_s;
-                (x(rate), format!("round {}: {} proofs/s", round.round, units::three_digits(rate)))
-            })
+            .step_by(dots.len().div_ceil(MOST_DOTS))
+            .map(|(value, text)| (x(*value), text.clone()))
             .collect(),
-        mean: x(arm.figures.as_ref().map_or(least, |figures| figures.proofs_per_s)),
+        mean: x(mean(dots)),
     };
+    let means: Vec<String> =
+        arms.iter().map(|(name, dots)| format!("{name} {} on average", show(mean(dots)))).collect();
     let ticks = (0..=4).map(|tick| least + span * f64::from(tick) / 4.0);
-    let means = arms.iter().filter_map(|arm| {
-        Some(format!("{} {} on average", arm.arm, units::three_digits(arm.figures.as_ref()?.proofs_per_s)))
-    });
     Distribution {
-        label: format!("Proofs per second of each round: {}", means.collect::<Vec<_>>().join(", ")),
+        title: what.to_owned(),
+        label: format!("{what}: {}", means.join("; ")),
         height: 44 + arms.len() * ROW,
         ticks: if arms.is_empty() {
             Vec::new()
         } else {
-            ticks.map(|value| (x(value), units::three_digits(value))).collect()
+            ticks.map(|value| (x(value), show(value))).collect()
         },
         rows: arms.iter().enumerate().map(row).collect(),
     }
