@@ -9,10 +9,11 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use interlock_timeline::units::exact_bytes;
+
 use super::dump::Dumper;
 use super::job::{Job, JobHandle};
 use super::policy_stats::{DevicePolicyStats, QuarantineReport};
-use super::queue::PriorityQueue;
 use super::seat::{Clock, Seat, SeatConfig, Spare};
 use super::shared::{JobContext, Order, SeatWithQueue, Shared};
 use super::switch::{Board, RestoreError, Switch, SwitchReport, TRIAL_DECISIONS, Task};
@@ -59,10 +60,11 @@ pub enum EngineError {
     EmptyJob,
     /// A task of the job needs more memory than any device of the main core has for tasks.
     #[error(
-        "a task needs {} bytes of device memory ({} staged and {} more to compute), and {device}, the largest device of \
-         the {core} core, has {capacity_bytes} for tasks: raise its limit in plugins.ron (vram_limit of the CUDA core, \
+        "a task needs {} of device memory ({} staged and {} more to compute), and {device}, the largest device of \
+         the {core} core, has {} for tasks: raise its limit in plugins.ron (vram_limit of the CUDA core, \
          memory of the CPU core), or use another core",
-        .plan.peak_bytes(), .plan.staged_bytes, .plan.compute_extra
+        exact_bytes(.plan.peak_bytes()), exact_bytes(.plan.staged_bytes), exact_bytes(.plan.compute_extra),
+        exact_bytes(*.capacity_bytes)
     )]
     TooLarge {
         /// The main core.
@@ -201,7 +203,7 @@ impl EngineBuilder {
                     board: board.clone(),
                 };
                 let seat = Seat::new(config, policy, linked.clone())?;
-                seats.push(SeatWithQueue { seat, queue: PriorityQueue::new() });
+                seats.push(SeatWithQueue::new(seat));
             }
             Ok(seats.len())
         };

@@ -6,6 +6,7 @@ use std::sync::mpsc::Receiver;
 
 use bellperson::groth16::Proof;
 use blstrs::{Bls12, Scalar};
+use interlock_timeline::units::exact_bytes;
 use serde::Serialize;
 
 use super::shared::JobContext;
@@ -149,7 +150,7 @@ pub enum AttemptError {
         core: &'static str,
     },
     /// The device has less memory for tasks than this one needs.
-    #[error("{core} core, {device}: a task needs {needed} bytes, there are {capacity} for tasks")]
+    #[error("{core} core, {device}: a task needs {}, there are {} for tasks", exact_bytes(*.needed), exact_bytes(*.capacity))]
     TooLarge {
         /// Which core.
         core: &'static str,

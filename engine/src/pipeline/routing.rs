@@ -17,24 +17,28 @@ const MOST_LOSSES: u32 = 1;
 impl Shared {
     /// Sends a new task on its way.
     pub fn send(&self, task: ReadyTask) {
-        let seat = self.main_seat(&task.context, task.partition).or_else(|| self.fallback_seat());
-        self.send_to(seat, task);
+        self.send_to(task, |task| {
+            self.main_seat(&task.context, task.partition).or_else(|| self.fallback_seat())
+        });
     }
 
     /// Sends on a task that could not be proved at seat `from`, or ends it where nobody else can.
     pub fn send_on(&self, from: usize, task: ReadyTask) {
         let (main, lost) = (from < self.main_seats, self.seats[from].seat.is_lost());
-        let another = || self.main_seat(&task.context, task.partition).filter(|_| main && lost);
-        let fallback = || self.fallback_seat().filter(|_| main || lost);
-        let seat = if task.losses <= MOST_LOSSES {
-            another().or_else(fallback)
-        } else {
-            fallback().or_else(another)
+        let choose = |task: &ReadyTask| {
+            let another = || self.main_seat(&task.context, task.partition).filter(|_| main && lost);
+            let fallback = || self.fallback_seat().filter(|_| main || lost);
+            if task.losses <= MOST_LOSSES { another().or_else(fallback) } else { fallback().or_else(another) }
         };
-        self.send_to(seat, task);
+        self.send_to(task, choose);
     }
 
-    fn send_to(&self, seat: Option<usize>, mut task: ReadyTask) {
+    /// Sends a task to the seat that `choose` names, or ends it where there is none.
+    fn send_to(&self, mut task: ReadyTask, choose: impl FnOnce(&ReadyTask) -> Option<usize>) {
+        let placing = self.placing.lock();
+        let seat = choose(&task);
+        task.placed = seat.map(|seat| self.seats[seat].count_task());
+        drop(placing);
         if let Some(seat) = seat {
             if seat >= self.main_seats && task.place.is_none() {
                 // Until the fallback core comes to one: witnesses must not pile up.
@@ -48,6 +52,7 @@ impl Shared {
             }
         }
         self.give_back_place(&mut task);
+        task.placed = None;
         if task.causes.is_empty() {
             // It was never begun: the devices it could have gone to are lost.
             task.causes.extend(self.main().iter().find_map(|device| device.seat.loss()));
@@ -62,7 +67,7 @@ impl Shared {
         let fits = |seat: &Seat| !seat.is_lost() && seat.capacity_bytes() >= peak_bytes;
         let seats: Vec<usize> = (0..self.main_seats).filter(|seat| fits(&self.seats[*seat].seat)).collect();
         let &[first, _, ..] = seats.as_slice() else { return seats.first().copied() };
-        let views: Vec<_> = seats.iter().map(|seat| self.seats[*seat].seat.device_view()).collect();
+        let views: Vec<_> = seats.iter().map(|seat| self.seats[*seat].device_view()).collect();
         let request = Request {
             task: 0,
             job: context.job,

@@ -1,8 +1,11 @@
 //! What the threads of an engine share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc;
+
+use interlock_policy_api::DeviceView;
+use parking_lot::Mutex;
 
 use super::job::{PartitionOutcome, WitnessSource};
 use super::queue::{Places, PriorityQueue};
@@ -42,6 +45,34 @@ pub(super) struct Order {
 pub(super) struct SeatWithQueue {
     pub seat: Seat,
     pub queue: PriorityQueue<ReadyTask>,
+    placed: Arc<AtomicU32>,
+}
+
+impl SeatWithQueue {
+    pub fn new(seat: Seat) -> Self {
+        Self { seat, queue: PriorityQueue::new(), placed: Arc::default() }
+    }
+
+    /// Counts a task that is sent here, for as long as the answer is kept.
+    pub fn count_task(&self) -> Placed {
+        self.placed.fetch_add(1, Ordering::SeqCst);
+        Placed(self.placed.clone())
+    }
+
+    /// The device as a policy sees it that is asked where a task should go: with the tasks that are on their way to
+    /// it or wait for a worker, of which its arbiter does not know yet.
+    pub fn device_view(&self) -> DeviceView {
+        DeviceView { tasks: self.placed.load(Ordering::SeqCst), ..self.seat.device_view() }
+    }
+}
+
+/// A task's place among those that were sent to a device and have neither ended nor gone elsewhere.
+pub(super) struct Placed(Arc<AtomicU32>);
+
+impl Drop for Placed {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// What all threads of an engine share.
@@ -57,6 +88,8 @@ pub(super) struct Shared {
     pub recorder: Arc<dyn Recorder>,
     pub verify_proofs: bool,
     pub board: Arc<Board>,
+    /// Held from the look at the devices until the task that is placed counts there: the next one sees it.
+    pub placing: Mutex<()>,
     next_job: AtomicU64,
     next_task: AtomicU64,
     stopping: AtomicBool,
@@ -85,6 +118,7 @@ impl Shared {
             recorder,
             verify_proofs,
             board,
+            placing: Mutex::new(()),
             next_job: AtomicU64::new(1),
             next_task: AtomicU64::new(1),
             stopping: AtomicBool::new(false),

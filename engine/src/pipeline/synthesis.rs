@@ -53,6 +53,7 @@ fn make_ready(shared: &Shared, worker: u32, order: Order) -> bool {
                 report,
                 causes: Vec::new(),
                 losses: 0,
+                placed: None,
                 place: Some(Line::New),
             });
             true

@@ -12,7 +12,7 @@ use rand_core::OsRng;
 
 use super::job::{AttemptError, PartitionOutcome, PartitionReport, Proved, StageReport, TaskError};
 use super::seat::{Gone, Turn};
-use super::shared::{JobContext, SeatWithQueue, Shared};
+use super::shared::{JobContext, Placed, SeatWithQueue, Shared};
 use crate::circuit::Witness;
 use crate::core::{Blinding, CoreError, CoreTask};
 use crate::interlock::{Outcome, TaskId, TaskSpec, TimelineEvent, TimelineKind};
@@ -28,6 +28,8 @@ pub(super) struct ReadyTask {
     pub causes: Vec<AttemptError>,
     /// Devices that were lost under an attempt at this task.
     pub losses: u32,
+    /// The device that counts it as its own, from when it is sent there until it ends or goes elsewhere.
+    pub placed: Option<Placed>,
     /// The line in which it waits for a device worker, while it does.
     pub place: Option<Line>,
 }
@@ -63,6 +65,8 @@ pub(super) fn run(shared: &Shared, seat: usize, worker: u32) {
         }
         task.report.queue_ns += task.ready_at.elapsed().as_nanos() as u64;
         if let Some(result) = attempts(shared, seat, worker, &mut task) {
+            // Whoever hears of the end may send the next task: the device is free of this one by then.
+            task.placed = None;
             shared.end(&task.context, PartitionOutcome { result, report: task.report });
         } else {
             shared.send_on(seat, task);
@@ -71,7 +75,8 @@ pub(super) fn run(shared: &Shared, seat: usize, worker: u32) {
 }
 
 /// The outcome of a task that was given up; with its report if it had begun.
-pub(super) fn end_given_up(shared: &Shared, task: ReadyTask) {
+pub(super) fn end_given_up(shared: &Shared, mut task: ReadyTask) {
+    task.placed = None;
     if task.report.attempts == 0 {
         end_cancelled(shared, &task.context, task.partition);
     } else {

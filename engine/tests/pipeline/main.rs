@@ -4,6 +4,7 @@ mod experiment;
 mod faulty;
 mod handed_on;
 mod lost;
+mod placement;
 mod scripted;
 mod submit;
 mod switching;

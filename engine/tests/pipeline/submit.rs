@@ -62,7 +62,7 @@ fn a_fallback_core_without_room_is_one_more_cause() {
     let outcomes = engine.submit(job(1)).expect("taken").wait();
     let causes = super::failed(&outcomes[0]);
     assert_eq!(causes.len(), 3);
-    assert!(causes[2].to_string().contains("there are 64 for tasks"), "{}", causes[2]);
+    assert!(causes[2].to_string().contains("there are 64 B for tasks"), "{}", causes[2]);
 }
 
 #[test]

@@ -34,6 +34,11 @@ pub fn bytes(bytes: u64) -> String {
     format!("{} {}", three_digits(value), units[unit])
 }
 
+/// `24.0 MiB (25165825 B)`, `512 B`: for sizes that are held against each other.
+pub fn exact_bytes(count: u64) -> String {
+    if count < 1024 { bytes(count) } else { format!("{} ({count} B)", bytes(count)) }
+}
+
 /// `87.4 %`.
 pub fn share(share: f64) -> String {
     format!("{:.1} %", share * 100.0)

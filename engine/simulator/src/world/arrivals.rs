@@ -200,6 +200,7 @@ impl World<'_> {
 
     /// A task has ended, well or not.
     pub(super) fn end(&mut self, slot: u32, proved: bool) {
+        self.leave_device(slot);
         let task = &mut self.tasks[slot as usize];
         task.doing = Doing::Nothing;
         task.attempt += 1;
@@ -254,6 +255,7 @@ fn fresh(job: u64, partition: u32, class: usize, times: Times) -> Task {
         tries: 0,
         id: 0,
         device: 0,
+        placed_on: None,
         worker: 0,
         doing: Doing::Nothing,
         since_ns: 0,

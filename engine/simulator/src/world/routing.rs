@@ -13,6 +13,7 @@ const MOST_LOSSES: u32 = 1;
 impl World<'_> {
     /// Sends a task on its way to a device, or to the CPU core.
     pub(super) fn send(&mut self, slot: u32) {
+        self.leave_device(slot);
         let has_lost = self.tasks[slot as usize].losses > MOST_LOSSES;
         if has_lost && self.class(slot).fallback.is_some() {
             self.send_to_fallback(slot);
@@ -21,7 +22,10 @@ impl World<'_> {
         match self.device_for(slot) {
             Some(device) => {
                 let priority = self.priority(slot);
-                self.seats[device as usize].queue.push(priority, slot);
+                self.task(slot).placed_on = Some(device);
+                let seat = &mut self.seats[device as usize];
+                seat.placed += 1;
+                seat.queue.push(priority, slot);
                 self.take_up(device);
             }
             None => self.send_to_fallback(slot),
@@ -38,8 +42,7 @@ impl World<'_> {
             .map(|seat| seat.index)
             .collect();
         let &[first, _, ..] = fits.as_slice() else { return fits.first().copied() };
-        let views: Vec<_> =
-            fits.iter().map(|device| self.seats[*device as usize].arbiter.device_view()).collect();
+        let views: Vec<_> = fits.iter().map(|device| self.seats[*device as usize].device_view()).collect();
         let task = &self.tasks[slot as usize];
         let request = Request {
             task: 0,
@@ -57,6 +60,13 @@ impl World<'_> {
         let choice = self.seats[first as usize].policy.place(&request, &views);
         let choice = choice.unwrap_or_else(|_| least_loaded(Strided::new(&views)));
         fits.get(choice as usize).copied()
+    }
+
+    /// The device that a task was sent to does not count it any more.
+    pub(super) fn leave_device(&mut self, slot: u32) {
+        if let Some(device) = self.task(slot).placed_on.take() {
+            self.seats[device as usize].placed -= 1;
+        }
     }
 
     /// A device is lost: what runs on it fails, who waits leaves, whoever is past Compute goes on.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use interlock_arbiter::{Arbiter, ArbiterConfig, Command, Event, PolicySource, SeatedPolicy};
+use interlock_policy_api::DeviceView;
 
 use super::device::{Busy, Engines, Memory};
 use super::task::Line;
@@ -37,6 +38,10 @@ pub(super) struct Seat {
     /// Kernels that run on the host.
     pub kernels_on_host: u32,
     pub memory: Memory,
+    /// What the arbiter last said for [`Seat::device_view`]: until its next step that stays so.
+    view: Option<DeviceView>,
+    /// Tasks that were sent here, and have neither ended nor gone elsewhere.
+    pub placed: u32,
     /// Tasks that wait for a worker.
     pub queue: Line,
     /// Workers with nothing to do, the last to become so on top.
@@ -73,6 +78,8 @@ impl Seat {
             host_cores: device.host_cores,
             kernels_on_host: 0,
             memory: Memory::new(capacity_bytes),
+            view: None,
+            placed: 0,
             queue: Line::default(),
             idle: (0..workers).rev().collect(),
             at_work: vec![None; workers as usize],
@@ -104,6 +111,7 @@ impl Seat {
     }
 
     fn feed(&mut self, now_ns: u64, event: Event) -> Result<Vec<Command>, SimulateError> {
+        self.view = None;
         let commands = self.arbiter.step(now_ns, event, &mut *self.policy)?;
         for command in &commands {
             if let Command::Quarantined(why) = command {
@@ -117,6 +125,12 @@ impl Seat {
             }
         }
         Ok(commands)
+    }
+
+    /// The device as a policy sees it that is asked where a task should go: with the tasks that wait for a worker.
+    pub fn device_view(&mut self) -> DeviceView {
+        let view = *self.view.get_or_insert_with(|| self.arbiter.device_view());
+        DeviceView { tasks: self.placed, ..view }
     }
 
     /// The task with this id, and its worker.

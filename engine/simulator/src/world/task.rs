@@ -37,6 +37,8 @@ pub(super) struct Task {
     /// The id of the attempt for arbiter and policy.
     pub id: u64,
     pub device: u32,
+    /// The device that it was sent to, until it ends or goes elsewhere.
+    pub placed_on: Option<u32>,
     pub worker: u32,
     pub doing: Doing,
     /// When the stage it is in began.

@@ -180,6 +180,7 @@ impl World<'_> {
 
     /// Hands a task to the CPU core, or ends it where there is none for it.
     pub(super) fn send_to_fallback(&mut self, slot: u32) {
+        self.leave_device(slot);
         if self.class(slot).fallback.is_none() {
             self.give_back_place(slot);
             self.end(slot, false);
