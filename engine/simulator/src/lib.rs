@@ -45,12 +45,12 @@ pub use distribution::{Distribution, DistributionError};
 pub use figures::{DeviceFigures, Figures, PolicyFigures, Quarantined, Spread};
 pub use scenario::{
     Arrivals, Bytes, CallSite, CpuWork, Device, DeviceWide, Fault, Host, Kernels, Limits, MAX_DEVICES,
-    MAX_PARTITIONS, MAX_WORKERS, Scenario, ScenarioError, ScenarioFault, Synthesis, TaskClass, Time,
-    TimeError, TraceJob,
+    MAX_PARTITIONS, MAX_WORKERS, MOST_SCENARIO_BYTES, Scenario, ScenarioError, ScenarioFault, Synthesis,
+    TaskClass, Time, TimeError, TraceJob,
 };
 pub use text::render;
 pub use trace::ChromeTrace;
-pub use world::{Simulated, simulate};
+pub use world::{Progress, Simulated, simulate, simulate_watched};
 
 /// Why a simulation did not come to its end.
 #[derive(Debug, thiserror::Error)]

@@ -8,16 +8,16 @@ use crate::{Figures, PolicyFigures};
 type Line = (&'static str, fn(&PolicyFigures) -> String);
 
 const LINES: [Line; 18] = [
-    ("seconds per proof", |of| match of.seconds_per_proof {
+    ("seconds a job", |of| match of.seconds_per_proof {
         Some(seconds) if seconds < 1.0 => format!("{seconds:.5}"),
         Some(seconds) => format!("{seconds:.2}"),
         None => "-".into(),
     }),
-    ("proofs", |of| match of.failed {
+    ("jobs proved", |of| match of.failed {
         0 => of.proofs.to_string(),
         failed => format!("{}, {failed} failed", of.proofs),
     }),
-    ("partitions per second", |of| format!("{:.3}", of.partitions_per_s)),
+    ("partitions a second", |of| format!("{:.3}", of.partitions_per_s)),
     ("latency of a job, median", |of| seconds(of.latency_s.median)),
     ("latency of a job, p95", |of| seconds(of.latency_s.p95)),
     ("latency of a partition, p95", |of| seconds(of.partition_latency_s.p95)),
@@ -76,6 +76,9 @@ pub fn render(figures: &Figures) -> String {
             };
         }
         text.push('\n');
+    }
+    if figures.policies.iter().any(|policy| policy.partitions > policy.proofs) {
+        text += "a job here is all its partitions; a proof in the figures of --json is such a job\n";
     }
     for policy in &figures.policies {
         for quarantined in &policy.quarantines {

@@ -1,6 +1,6 @@
 //! Bad scenarios: one clear error at the place of the value, never a panic.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use interlock_settings::Position;
 use interlock_simulator::{Scenario, ScenarioError, ScenarioFault};
@@ -60,7 +60,8 @@ fn times_that_are_none() {
         ("@\"1m\"", ["no time", "1.82s"]),
         ("@\"NaNs\"", ["no time", "1.82s"]),
         ("@\"99999999999999999999s\"", ["too long", "hundred years"]),
-        ("@1.5", ["string", ""]),
+        ("@1.5", ["a time such as \"1.8s\"", "in quotes"]),
+        ("@1s", ["a time such as \"1.8s\"", "in quotes"]),
     ] {
         let class = CLASS.replace("stage: Constant(\"1s\")", &format!("stage: Constant({time})"));
         refused(&with_class(&class), &words);
@@ -89,7 +90,7 @@ fn devices_that_are_none() {
 #[test]
 fn tasks_that_fit_nowhere_or_are_no_tasks() {
     let sized = |sizes: &str| with_class(&CLASS.replace("staged: \"4GiB\"", sizes));
-    refused(&sized("staged: @\"17GiB\""), &["\"a\"", "18253611008", "larger"]);
+    refused(&sized("staged: @\"17GiB\""), &["\"a\"", "17.00 GiB (18253611008 bytes)", "16.00 GiB", "larger"]);
     refused(&sized("staged: \"12GiB\", extra: @\"5GiB\""), &["\"a\""]);
     // The sum is more than a u64 holds.
     refused(&sized("staged: \"1GiB\", extra: @\"16777215TiB\""), &["larger"]);
@@ -114,6 +115,14 @@ fn tasks_that_fit_nowhere_or_are_no_tasks() {
         .replace("(@name: \"a\"", "(name: @\"a\"");
     refused(&twice, &["another class", "\"a\""]);
     refused(&format!("({DEVICES}, classes: @[], {ARRIVALS})"), &["no classes"]);
+    for name in ["\"\"", "\"  \""] {
+        refused(
+            &with_class(&CLASS.replace("name: \"a\"", &format!("name: @{name}"))),
+            &["class", "empty name"],
+        );
+        let job = format!("[Trace(jobs: [(at: \"0s\", class: \"a\", name: @{name})])]");
+        refused(&with_arrivals(&job), &["job", "empty name"]);
+    }
 }
 
 #[test]
@@ -268,4 +277,11 @@ fn damaged_scenarios_are_errors_or_scenarios() {
         }
     }
     assert!(errors > 1_000, "{errors}");
+}
+
+#[test]
+fn a_file_without_an_end_is_read_no_further_than_a_scenario_goes() {
+    let error = Scenario::read(Path::new("/dev/zero")).expect_err("it is none");
+    assert!(matches!(error.fault, ScenarioFault::TooLong), "{error}");
+    assert_eq!(error.to_string(), "/dev/zero: longer than 16 MiB, which is the most that is read");
 }

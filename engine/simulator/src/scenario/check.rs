@@ -98,6 +98,9 @@ impl Scenario {
     }
 
     fn check_class(&self, index: usize, class: &TaskClass) -> Result<(), Placed> {
+        if class.name.trim().is_empty() {
+            return Err((vec![Field("name")], ScenarioFault::NoName { what: "class" }));
+        }
         if self.classes[..index].iter().any(|other| other.name == class.name) {
             let name = class.name.clone();
             return Err((vec![Field("name")], ScenarioFault::Duplicate { what: "class", name }));
@@ -215,6 +218,9 @@ fn check_trace(jobs: &[TraceJob]) -> Result<(), Placed> {
         {
             let fault = ScenarioFault::BackwardsTrace { at: job.at, before };
             return Err((vec![Item(index), Field("at")], fault));
+        }
+        if job.name.as_ref().is_some_and(|name| name.trim().is_empty()) {
+            return Err((vec![Item(index), Field("name")], ScenarioFault::NoName { what: "job" }));
         }
         if let Some(name) = &job.name
             && named.insert(name.as_str(), index).is_some()

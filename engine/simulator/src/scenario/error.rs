@@ -6,6 +6,9 @@ use interlock_settings::Position;
 
 use crate::distribution::DistributionError;
 
+/// The largest scenario file that is read, in bytes.
+pub const MOST_SCENARIO_BYTES: u64 = 16 << 20;
+
 /// Why a scenario is refused: what is wrong, where, and what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{}{fault}", place(.file, *.position))]
@@ -24,6 +27,9 @@ pub enum ScenarioFault {
     /// The file could not be read.
     #[error("cannot be read: {0}")]
     Unreadable(#[from] std::io::Error),
+    /// The file is too long to be a scenario.
+    #[error("longer than {} MiB, which is the most that is read", MOST_SCENARIO_BYTES >> 20)]
+    TooLong,
     /// The file is no text.
     #[error("not UTF-8 text")]
     NotText,
@@ -59,6 +65,12 @@ pub enum ScenarioFault {
         /// What would be right.
         instead: &'static str,
     },
+    /// A name without a letter.
+    #[error("this {what} has an empty name; write one, or several could not be told apart")]
+    NoName {
+        /// What it is.
+        what: &'static str,
+    },
     /// Two things have one name.
     #[error("another {what} is named \"{name}\" too; give each its own name")]
     Duplicate {
@@ -82,14 +94,15 @@ pub enum ScenarioFault {
     Distribution(#[from] DistributionError),
     /// A task that no device can hold.
     #[error(
-        "a task of class \"{class}\" plans {peak} bytes, the largest device has {largest}; make it smaller or the device larger"
+        "a task of class \"{class}\" plans {}, the largest device has {}; make it smaller or the device larger",
+        size(*.peak), size((*.largest).into())
     )]
     LargerThanDevice {
         /// Name of the class.
         class: String,
-        /// What it plans, `staged` and `extra` together.
+        /// What it plans, `staged` and `extra` together, in bytes.
         peak: u128,
-        /// The largest device.
+        /// The largest device, in bytes.
         largest: u64,
     },
     /// Work that asks for more of the host than there is.
@@ -120,6 +133,14 @@ pub enum ScenarioFault {
         /// Their names, each after the next one; the first again at the end.
         names: Vec<String>,
     },
+}
+
+/// A number of bytes, with a unit that suits it where there is one.
+fn size(bytes: u128) -> String {
+    match [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)].iter().find(|(_, bits)| bytes >> bits > 0) {
+        Some((unit, bits)) => format!("{:.2} {unit} ({bytes} bytes)", bytes as f64 / (1_u64 << bits) as f64),
+        None => format!("{bytes} bytes"),
+    }
 }
 
 fn place(file: &Option<PathBuf>, position: Option<Position>) -> String {

@@ -11,7 +11,7 @@ mod read;
 mod time;
 
 pub use check::{MAX_DEVICES, MAX_PARTITIONS, MAX_WORKERS};
-pub use error::{ScenarioError, ScenarioFault};
+pub use error::{MOST_SCENARIO_BYTES, ScenarioError, ScenarioFault};
 pub use time::{Time, TimeError};
 
 /// Everything a simulation is made from. [`Scenario::parse`] reads one, and `README.md` of this crate describes each field for people

@@ -1,6 +1,8 @@
 //! From a text to a scenario, and from a faulty value back to its place in the text.
 
 use std::fmt;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use interlock_settings::Position;
@@ -9,6 +11,7 @@ use ron::ser::PrettyConfig;
 use ron::value::RawValue;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
+use super::error::MOST_SCENARIO_BYTES;
 use super::{Scenario, ScenarioError, ScenarioFault};
 
 /// The extensions with which scenarios are read and written: `cores: 16` without `Some(…)`, as in `plugins.ron`.
@@ -28,7 +31,13 @@ impl Scenario {
     /// What is wrong, with the place of the value in the file.
     pub fn read(file: &Path) -> Result<Scenario, ScenarioError> {
         let failed = |fault| ScenarioError { file: Some(file.to_owned()), position: None, fault };
-        let bytes = std::fs::read(file).map_err(|error| failed(error.into()))?;
+        let mut bytes = Vec::new();
+        File::open(file)
+            .and_then(|opened| opened.take(MOST_SCENARIO_BYTES + 1).read_to_end(&mut bytes))
+            .map_err(|error| failed(error.into()))?;
+        if bytes.len() as u64 > MOST_SCENARIO_BYTES {
+            return Err(failed(ScenarioFault::TooLong));
+        }
         let text = String::from_utf8(bytes).map_err(|_| failed(ScenarioFault::NotText))?;
         Scenario::parse(&text, Some(file.to_owned()))
     }

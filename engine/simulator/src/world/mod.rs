@@ -44,6 +44,9 @@ use task::{Attempt, Doing, Line, Task, TimesOf};
 /// No run goes on for longer, in nanoseconds: half of what a clock can show.
 const LONGEST_NS: u64 = u64::MAX / 2;
 
+/// Events from one word about the progress of a run to the next: also with a thousand devices, less than a second.
+const WATCHED_EVENTS: u64 = 1 << 12;
+
 /// What a run gave.
 #[derive(Clone, Debug)]
 pub struct Simulated {
@@ -66,9 +69,34 @@ pub fn simulate(
     fallback: &dyn PolicySource,
     recorder: Option<&dyn Recorder>,
 ) -> Result<Simulated, SimulateError> {
+    simulate_watched(scenario, policy, fallback, recorder, &mut |_| {})
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Things that happened.
+    pub events: u64,
+    /// Virtual time, in nanoseconds.
+    pub now_ns: u64,
+    /// Partitions that have come and have not ended.
+    pub partitions_left: u64,
+}
+
+/// As [`simulate`], and tells `watch` every few thousand events how far it has come: for runs that take long. What it is told changes nothing.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_watched(
+    scenario: &Scenario,
+    policy: &dyn PolicySource,
+    fallback: &dyn PolicySource,
+    recorder: Option<&dyn Recorder>,
+    watch: &mut dyn FnMut(Progress),
+) -> Result<Simulated, SimulateError> {
     scenario.check()?;
     let mut world = World::new(scenario, policy, fallback, recorder)?;
-    world.run()?;
+    world.run(watch)?;
     Ok(Simulated { events: world.events, figures: world.figures(policy.name()) })
 }
 
@@ -197,7 +225,7 @@ impl<'a> World<'a> {
         })
     }
 
-    fn run(&mut self) -> Result<(), SimulateError> {
+    fn run(&mut self, watch: &mut dyn FnMut(Progress)) -> Result<(), SimulateError> {
         self.set_out();
         self.settle()?;
         while self.alive > 0 || !self.sources.are_dry() {
@@ -209,6 +237,9 @@ impl<'a> World<'a> {
             }
             self.now_ns = self.now_ns.max(at_ns);
             self.events += 1;
+            if self.events.is_multiple_of(WATCHED_EVENTS) {
+                watch(Progress { events: self.events, now_ns: self.now_ns, partitions_left: self.alive });
+            }
             self.happen(what);
             self.settle()?;
         }
