@@ -32,6 +32,8 @@ pub struct Costs {
 pub enum Note {
     /// No task was staged: what Stage takes is counted as part of Compute.
     NeverStaged,
+    /// Tasks were staged and none uploaded inside Compute: that this takes what Stage does is assumed.
+    NeverInline,
     /// There never were kernels of two tasks at once on a device: that they share it at no cost is assumed.
     NeverTogether,
     /// Stages failed. They are left out: the scenario has no faults.
@@ -46,6 +48,9 @@ impl std::fmt::Display for Note {
             Self::NeverStaged => {
                 f.write_str("no task was staged: what an upload takes is part of Compute, also for policies that stage ahead")
             }
+            Self::NeverInline => f.write_str(
+                "no task uploaded inside Compute: for policies that skip Stage, it is assumed that this takes what Stage does",
+            ),
             Self::NeverTogether => f.write_str(
                 "no two tasks were in Compute at once: for policies that let them, it is assumed that they share the device at no cost",
             ),
@@ -225,11 +230,14 @@ fn mean_ns(distribution: &Distribution) -> f64 {
 
 fn notes(timeline: &Timeline, fit: &Fit, on_host: bool) -> Vec<Note> {
     let staged = fit.observed.iter().any(|one| one.span.activity == Activity::Run(Stage::STAGE));
+    let inline =
+        fit.observed.iter().any(|one| one.span.activity == Activity::Run(Stage::COMPUTE) && one.span.inline);
     let failed = timeline.marks.iter();
     let failed = failed.filter(|mark| mark.kind == interlock_arbiter::TimelineKind::Failed).count();
     let unfinished = timeline.unfinished();
     [
         (!staged).then_some(Note::NeverStaged),
+        (staged && !inline).then_some(Note::NeverInline),
         (!on_host && fit.kernels.is_none()).then_some(Note::NeverTogether),
         (failed > 0).then_some(Note::Failures(failed)),
         (unfinished > 0).then_some(Note::Unfinished(unfinished)),

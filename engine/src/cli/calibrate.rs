@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use interlock_calibrate::{CalibrateError, Comparison, Conditions, Costs, Measured, predict};
+use interlock_calibrate::{CalibrateError, Comparison, Conditions, Costs, Measured, Note, predict};
+use interlock_simulator::Scenario;
 use interlock_timeline::{Timeline, units};
 
 use super::output::{check_distinct, write_whole};
@@ -45,9 +46,10 @@ pub fn run(explicit_config: Option<&Path>, args: &CalibrateArgs) -> Result<Exit,
     }
     let conditions = Conditions::of(&timeline).map_err(|error| about(&args.timeline, error))?;
     let scenario = costs.scenario(&conditions).map_err(|error| about(&args.timeline, error))?;
+    let text = noted(&scenario, costs.notes());
     match (&args.output, &args.against) {
-        (Some(path), _) => write_whole(path, |writer| writer.write_all(scenario.to_ron().as_bytes()))?,
-        (None, None) => print::text(&scenario.to_ron())?,
+        (Some(path), _) => write_whole(path, |writer| writer.write_all(text.as_bytes()))?,
+        (None, None) => print::text(&text)?,
         (None, Some(_)) => {}
     }
     if let Some(against) = &args.against {
@@ -59,6 +61,12 @@ pub fn run(explicit_config: Option<&Path>, args: &CalibrateArgs) -> Result<Exit,
         }
     }
     Ok(Exit::Done)
+}
+
+/// The scenario as a text, with what to know about it as comments: whoever reads it later did not see standard error.
+fn noted(scenario: &Scenario, notes: &[Note]) -> String {
+    let comments: String = notes.iter().map(|note| format!("// {note}\n")).collect();
+    comments + &scenario.to_ron()
 }
 
 /// What is predicted under the conditions of another run, beside what that run gave.
@@ -98,7 +106,7 @@ fn table(comparison: &Comparison) -> String {
         predicted.runs, "", "predicted", "least to most", "measured", "difference"
     );
     text += &line(
-        "proofs/s",
+        "partitions/s",
         rate(rates.mean),
         format!("{} to {}", rate(rates.least), rate(rates.most)),
         rate(measured.proofs_per_s),
@@ -111,5 +119,6 @@ fn table(comparison: &Comparison) -> String {
         time(measured.p95_latency_s),
         comparison.p95_latency_error,
     );
-    text + "latency: of a partition, from the begin of its synthesis until it was verified\n"
+    text + "partitions: each is one proof here, where `simulate` counts jobs with all their partitions\n\
+            latency: of a partition, from the begin of its synthesis until it was verified\n"
 }

@@ -28,7 +28,29 @@ fn a_run_becomes_a_scenario_that_is_held_against_another_run() {
     let table =
         bench.succeed(&["calibrate", "a.csv", "--against", "b.csv", "--policy", "vram-token", "--runs", "3"]);
     assert!(table.starts_with("policy vram-token, 3 simulated runs\n"), "{table}");
-    assert!(table.contains("proofs/s") && table.contains("p95 latency"), "{table}");
+    assert!(table.contains("partitions/s") && table.contains("p95 latency"), "{table}");
+}
+
+#[test]
+fn what_a_run_did_not_show_is_told_and_written_into_the_scenario() {
+    let bench = Workbench::new();
+    bench.write(
+        "scenario.ron",
+        "(devices: [(vram: \"16GiB\")], classes: [(name: \"task\", staged: \"4GiB\", prepare: (time: Constant(\"1s\")), \
+         stage: Constant(\"1s\"), compute: Constant(\"2s\"), finish: (time: Constant(\"1s\")))], \
+         arrivals: [Closed(class: \"task\", jobs: 5, in_flight: 5)])",
+    );
+    let note = "no task uploaded inside Compute";
+    for (policy, says) in [("single-lock", true), ("serialized-fallback", false)] {
+        bench.succeed(&["simulate", "scenario.ron", "--policy", policy, "--timeline", "run.csv"]);
+        let output = bench.run(&["calibrate", "run.csv"]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_eq!(stderr(&output).contains(note), says, "{policy}: {}", stderr(&output));
+        let scenario = String::from_utf8(output.stdout).expect("text");
+        assert_eq!(scenario.contains(&format!("// {note}")), says, "{policy}: {scenario}");
+        bench.write("fitted.ron", scenario);
+        bench.succeed(&["simulate", "fitted.ron", "--policy", policy]);
+    }
 }
 
 #[test]
