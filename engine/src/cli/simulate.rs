@@ -3,10 +3,11 @@
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use interlock_simulator::{
-    ChromeTrace, Figures, PolicyFigures, Scenario, ScenarioFault, SimulateError, Simulated, simulate,
+    ChromeTrace, Figures, PolicyFigures, Progress, Scenario, ScenarioFault, SimulateError, Simulated,
+    simulate_watched,
 };
 
 use super::{CliError, Exit, config, output, print};
@@ -14,9 +15,13 @@ use crate::host::PolicyLibrary;
 use crate::interlock::{Recorder, TimelineEvent};
 use crate::report::{self, CsvTimeline};
 
+/// How long a run says nothing.
+const SILENCE: Duration = Duration::from_secs(5);
+
 /// The policies run in virtual time, through the arbiter of production. The same seed gives the same figures.
 ///
-/// How scenarios are written: engine/simulator/README.md.
+/// A job is all its partitions; the figures of --json call one that was proved a proof. A run that takes long says on standard error how
+/// far it is. The exit code is 1 where no job was proved. How scenarios are written: engine/simulator/README.md.
 #[derive(Debug, clap::Args)]
 pub struct SimulateArgs {
     /// The scenario: the machine, the work, what goes wrong
@@ -68,7 +73,27 @@ pub fn run(explicit_config: Option<&Path>, args: &SimulateArgs) -> Result<Exit, 
     } else {
         print::text(&interlock_simulator::render(&figures))?
     }
-    Ok(Exit::Done)
+    let proved: u64 = figures.policies.iter().map(|policy| policy.proofs).sum();
+    if proved > 0 {
+        return Ok(Exit::Done);
+    }
+    eprintln!("no job was proved, under any policy");
+    Ok(Exit::NotProved)
+}
+
+/// Says on standard error how far a run is, when it takes long.
+fn spoken(policy: &PolicyLibrary) -> impl FnMut(Progress) {
+    let name = policy.name().to_owned();
+    let mut last = Instant::now();
+    move |Progress { events, now_ns, partitions_left }| {
+        if last.elapsed() >= SILENCE {
+            last = Instant::now();
+            let seconds = now_ns as f64 / 1e9;
+            eprintln!(
+                "{name}: {events} events, at {seconds:.2} s of virtual time; {partitions_left} partitions have come and not ended"
+            );
+        }
+    }
 }
 
 /// A policy's name in the name of a file.
@@ -110,7 +135,9 @@ impl Outputs {
         recorders.extend(trace.as_ref().map(|trace| trace as &dyn Recorder));
         let several = Several(recorders);
         let recorder: Option<&dyn Recorder> = if several.0.is_empty() { None } else { Some(&several) };
-        let simulated = simulate(scenario, policy, &PolicyLibrary::fallback(), recorder).map_err(failed)?;
+        let simulated =
+            simulate_watched(scenario, policy, &PolicyLibrary::fallback(), recorder, &mut spoken(policy));
+        let simulated = simulated.map_err(failed)?;
         if let (Some(timeline), Some(path)) = (&timeline, self.timelines.get(index)) {
             timeline.finish().map_err(|error| unwritten(path, &error))?;
         }

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use interlock_simulator::Scenario;
-use interlock_simulator::tune::{self, Axis, Goal, Grid, Point, Tried, Tuned, usual_values};
+use interlock_simulator::tune::{self, Axis, Goal, Grid, Point, Tried, TriedFigures, Tuned, usual_values};
 
 use super::output::{check_distinct, write_whole};
 use super::simulate::{bad_scenario, failed};
 use super::{CliError, Exit, config, print};
 use crate::host::{OptionsText, PolicyLibrary};
+use crate::interlock::PolicySource;
 use crate::report;
 
 /// Points that are shown.
@@ -19,7 +20,8 @@ const SHOWN: usize = 10;
 
 /// Every point of a grid of workers and options is simulated, each with the same seeds, and the best is told.
 ///
-/// Options for which no values are given are tried at what is configured, and at parts and multiples of it.
+/// Options for which no values are given are tried at what is configured, and at parts and multiples of it that the policy takes.
+/// What is counted is jobs, each with all its partitions: proofs_per_s is jobs proved in a second.
 #[derive(Debug, clap::Args)]
 pub struct TuneArgs {
     /// The scenario: the machine and the work
@@ -44,7 +46,7 @@ pub struct TuneArgs {
     /// Print all points as JSON
     #[arg(long)]
     json: bool,
-    /// Write a picture of all points, as SVG
+    /// Write a picture of all points, as SVG; its folder is made where there is none
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 }
@@ -66,7 +68,6 @@ pub fn run(explicit_config: Option<&Path>, args: &TuneArgs) -> Result<Exit, CliE
     let config = config::load(explicit_config)?;
     let policy = config::policy(&config, args.policy.as_deref().unwrap_or(&config.policy))?;
     let name = policy.name();
-    let grid = grid(&scenario, &policy, args)?;
     let goal = match args.best {
         Best::ProofsPerS => Goal::ProofsPerSecond,
         Best::LatencyP95 => Goal::Latency95,
@@ -74,22 +75,65 @@ pub fn run(explicit_config: Option<&Path>, args: &TuneArgs) -> Result<Exit, CliE
     let with_options = |point: &Point| {
         policy.with_options(&OptionsText::new(point.ron())).map_err(|error| error.fault.to_string())
     };
+    let grid = grid(&scenario, &policy, args, &with_options)?;
+    check_asked(&grid, args, &with_options)?;
     let tuned = tune::tune(&scenario, &grid, goal, args.seeds, &with_options, &PolicyLibrary::fallback());
     let tuned = tuned.map_err(failed)?;
-    if let Some(path) = &args.plot {
-        let svg = tune::plot(&tuned).map_err(|error| CliError::new(Exit::NotProved, error))?;
-        write_whole(path, |writer| writer.write_all(svg.as_bytes()))?;
-    }
     if args.json {
         print::json(&tuned)?;
     } else {
         print::text(&render(name, &tuned))?;
     }
-    Ok(if tuned.best().is_some() { Exit::Done } else { Exit::NotProved })
+    if tuned.best().is_none() {
+        eprintln!("no point is fit{}", if args.plot.is_some() { ": there is no picture" } else { "" });
+        return Ok(Exit::NotProved);
+    }
+    if let Some(path) = &args.plot {
+        let svg = tune::plot(&tuned).map_err(|error| CliError::new(Exit::Output, error))?;
+        write_whole(path, |writer| writer.write_all(svg.as_bytes()))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Values that were asked for and that the policy takes at no point are mistakes: told before anything is simulated.
+fn check_asked(grid: &Grid, args: &TuneArgs, policy: &WithOptions<'_>) -> Result<(), CliError> {
+    let points = grid.points();
+    let asked = args.option.iter().flat_map(|(name, values)| values.iter().map(move |value| (name, value)));
+    for (name, value) in asked {
+        let mut reason = None;
+        let here = points.iter().filter(|point| point.options.get(name) == Some(value));
+        let is_taken = here.into_iter().any(|point| match taken(policy, point) {
+            Ok(()) => true,
+            Err(error) => {
+                reason.get_or_insert(error);
+                false
+            }
+        });
+        if let (false, Some(reason)) = (is_taken, reason) {
+            let error = format!("--option {name}={value}: the policy takes this value at no point: {reason}");
+            return Err(CliError::new(Exit::Usage, error).with_help(
+                "`interlock policy inspect NAME` shows the options of a policy and their types.",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The policy with a point's options, or why there is none.
+type WithOptions<'a> = dyn Fn(&Point) -> Result<PolicyLibrary, String> + Sync + 'a;
+
+/// Whether the policy takes a point: options may be of the right type and of no use, which is said when an instance is made.
+fn taken(policy: &WithOptions<'_>, point: &Point) -> Result<(), String> {
+    policy(point)?.seat().map(drop)
 }
 
 /// The grid: what is configured, what was asked for, and for options of which nothing was said what is usual.
-fn grid(scenario: &Scenario, policy: &PolicyLibrary, args: &TuneArgs) -> Result<Grid, CliError> {
+fn grid(
+    scenario: &Scenario,
+    policy: &PolicyLibrary,
+    args: &TuneArgs,
+    with_options: &WithOptions<'_>,
+) -> Result<Grid, CliError> {
     let schema = &policy.manifest().options;
     if let Some((unknown, _)) =
         args.option.iter().find(|(name, _)| schema.iter().all(|doc| doc.name != *name))
@@ -104,7 +148,16 @@ fn grid(scenario: &Scenario, policy: &PolicyLibrary, args: &TuneArgs) -> Result<
         let asked = args.option.iter().find(|(name, _)| *name == doc.name);
         let values = match asked {
             Some((_, values)) => std::iter::once(value).chain(values.iter().cloned()).collect(),
-            None => usual_values(doc, &value),
+            None => {
+                // What the policy refuses although all else is as configured was asked for by nobody.
+                let mut values = usual_values(doc, &value);
+                values.retain(|tried| {
+                    let mut options = configured.clone();
+                    options.insert(doc.name.clone(), tried.clone());
+                    *tried == value || taken(with_options, &Point { workers: 1, options }).is_ok()
+                });
+                values
+            }
         };
         Axis { option: doc.name.clone(), values }
     });
@@ -132,13 +185,13 @@ fn write_all(text: &mut String, name: &str, tuned: &Tuned) -> std::fmt::Result {
     let count = tuned.points.len();
     writeln!(
         text,
-        "{count} points of {name}, {} seeds each, virtual time; the best first",
+        "{count} points of {name}, {} seeds each, virtual time; the best first; a job is all its partitions",
         tuned.seeds.len()
     )?;
     writeln!(
         text,
         "{:>9} {:>9} {:>6} {:>7} {:>9}  {:>7}  options",
-        "proofs/s", "p95", "busy", "skips", "fallbacks", "workers"
+        "jobs/s", "p95", "busy", "skips", "fallbacks", "workers"
     )?;
     for tried in tuned.points.iter().take(SHOWN) {
         write_point(text, tried, "")?;
@@ -156,20 +209,30 @@ fn write_all(text: &mut String, name: &str, tuned: &Tuned) -> std::fmt::Result {
             point.ron()
         )?;
     }
-    let Some(best) = tuned.best() else { return writeln!(text, "no point is fit") };
+    let Some(best) = tuned.best() else { return Ok(()) };
     if best.point == tuned.configured {
         return writeln!(text, "what is configured is best");
     }
     if let Some(configured) = tuned.configured().filter(|tried| tried.unfit.is_none()) {
-        let (now, then) = match tuned.goal {
-            Goal::ProofsPerSecond => (configured.figures.proofs_per_s, best.figures.proofs_per_s),
-            Goal::Latency95 => (configured.figures.latency_p95_s, best.figures.latency_p95_s),
-        };
-        writeln!(text, "the best is {:+.1}% from what is configured", (then / now - 1.0) * 100.0)?;
+        writeln!(text, "{}", gain(tuned.goal, &configured.figures, &best.figures))?;
     }
     writeln!(text, "for plugins.ron:")?;
     writeln!(text, "    workers_per_device: {},", best.point.workers)?;
     writeln!(text, "    (name: \"{name}\", options: {})", best.point.ron())
+}
+
+/// What the best point is better in than what is configured, and by how much.
+fn gain(goal: Goal, configured: &TriedFigures, best: &TriedFigures) -> String {
+    let (figure, unit, was, is) = match goal {
+        Goal::ProofsPerSecond => ("jobs per second", "", configured.proofs_per_s, best.proofs_per_s),
+        Goal::Latency95 => ("latency p95", " s", configured.latency_p95_s, best.latency_p95_s),
+    };
+    let percent = (is / was - 1.0) * 100.0;
+    let than = if percent < 0.0 { "lower" } else { "higher" };
+    format!(
+        "the best: {figure} {:.1}% {than} than with what is configured ({is:.4}{unit} instead of {was:.4}{unit})",
+        percent.abs()
+    )
 }
 
 fn write_point(text: &mut String, tried: &Tried, note: &str) -> std::fmt::Result {
@@ -198,5 +261,20 @@ mod tests {
         assert_eq!(option("wait_ms=1, 20"), Ok(("wait_ms".to_owned(), values(&["1", "20"]))));
         assert_eq!(option("wait_ms="), Ok(("wait_ms".to_owned(), values(&[]))));
         assert!(option("wait_ms").is_err());
+    }
+
+    #[test]
+    fn what_is_better_is_named_with_its_direction() {
+        let figures =
+            |proofs_per_s, latency_p95_s| TriedFigures { proofs_per_s, latency_p95_s, ..Default::default() };
+        let (configured, best) = (figures(0.25, 20.0), figures(0.5, 10.22));
+        assert_eq!(
+            gain(Goal::Latency95, &configured, &best),
+            "the best: latency p95 48.9% lower than with what is configured (10.2200 s instead of 20.0000 s)"
+        );
+        assert_eq!(
+            gain(Goal::ProofsPerSecond, &configured, &best),
+            "the best: jobs per second 100.0% higher than with what is configured (0.5000 instead of 0.2500)"
+        );
     }
 }

@@ -80,8 +80,10 @@ fn people_get_a_table_and_the_speed_on_standard_error() {
     let head: Vec<&str> = lines.next().expect("a line").split_whitespace().collect();
     assert_eq!(head, [&["policy"], &POLICIES[..]].concat());
     let width = table.lines().next().map(str::len);
-    assert!(table.lines().all(|line| Some(line.len()) == width), "{table}");
-    assert!(table.contains("seconds per proof"), "{table}");
+    let (rows, words): (Vec<_>, Vec<_>) = table.lines().partition(|line| Some(line.len()) == width);
+    assert!(rows.iter().any(|row| row.starts_with("seconds a job")), "{table}");
+    // Two partitions a job: it is said what is counted.
+    assert!(words.len() == 1 && words[0].starts_with("a job here is all its partitions"), "{table}");
 }
 
 #[test]
@@ -150,6 +152,20 @@ fn bad_policies_exit_with_4_and_bad_outputs_before_any_work() {
 }
 
 #[test]
+fn a_scenario_of_which_nothing_is_proved_exits_with_1_and_its_figures() {
+    let bench = bench();
+    let fault = "faults: [AllocationFailure(class: \"porep\", probability: 1.0)],\n)";
+    let failing = format!("{}{fault}", SCENARIO.strip_suffix(')').expect("a scenario"));
+    bench.write("failing.ron", failing);
+    let output = bench.run(&["simulate", "failing.ron", "--policy", "two-lock", "--json"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("no job was proved"), "{}", stderr(&output));
+    let figures: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let policy = &figures["policies"][0];
+    assert_eq!((&policy["proofs"], &policy["failed"]), (&0.into(), &10.into()));
+}
+
+#[test]
 fn scenarios_that_ship_run() {
     let bench = bench();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("simulator/scenarios");
@@ -159,6 +175,6 @@ fn scenarios_that_ship_run() {
     assert!(!scenarios.is_empty());
     for scenario in scenarios {
         let table = bench.succeed(&["simulate", scenario.to_str().expect("a path")]);
-        assert!(table.contains("seconds per proof"), "{table}");
+        assert!(table.contains("seconds a job"), "{table}");
     }
 }

@@ -55,6 +55,13 @@ fn what_makes_no_sense_is_refused() {
         (&["tune", "scenario.ron", "--policy", "none"], 4, "no policy is named"),
         (&["tune", "scenario.ron", "--option", "permits=1"], 2, "has no option `permits`"),
         (&["tune", "scenario.ron", "--option", "wait_ms"], 2, "NAME=V,W"),
+        (&["tune", "scenario.ron", "--option", "wait_ms=abc"], 2, "wait_ms=abc: the policy takes"),
+        (&["tune", "scenario.ron", "--option", "wait_ms=1,-1"], 2, "wait_ms=-1: the policy takes"),
+        (
+            &["tune", "scenario.ron", "--policy", "vram-token", "--option", "token_share=1.5"],
+            2,
+            "token_share=1.5",
+        ),
         (&["tune", "scenario.ron", "--workers", "0"], 2, "workers"),
         (&["tune", "scenario.ron", "--plot", "scenario.ron"], 2, "scenario.ron"),
     ] {
@@ -62,4 +69,46 @@ fn what_makes_no_sense_is_refused() {
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
         assert!(stderr(&output).contains(says), "{arguments:?}: {}", stderr(&output));
     }
+}
+
+#[test]
+fn usual_values_are_those_that_the_policy_takes() {
+    let bench = bench();
+    let arguments = [
+        "tune",
+        "scenario.ron",
+        "--policy",
+        "vram-token(token_share: 0.75)",
+        "--workers",
+        "1",
+        "--seeds",
+        "1",
+    ];
+    let json = bench.succeed(
+        &[&arguments[..], &["--option", "wait_ms=", "--option", "compute_permits=", "--json"]].concat(),
+    );
+    let tuned: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(tuned["refused"], Value::Array(Vec::new()));
+    let shares = tuned["points"].as_array().expect("a list").iter();
+    let mut shares: Vec<_> =
+        shares.filter_map(|point| point["options"]["token_share"].as_str()?.parse::<f64>().ok()).collect();
+    shares.sort_by(f64::total_cmp);
+    shares.dedup();
+    // Parts and multiples of 0.75, but not those above all of the memory.
+    assert_eq!(shares, [0.375, 0.5625, 0.75, 0.9375]);
+}
+
+#[test]
+fn with_nothing_fit_the_figures_come_all_the_same() {
+    let bench = bench();
+    let fault = "faults: [AllocationFailure(class: \"porep\", probability: 1.0)],\n)";
+    bench.write("failing.ron", format!("{}{fault}", SCENARIO.strip_suffix(')').expect("a scenario")));
+    let arguments =
+        ["tune", "failing.ron", "--workers", "1", "--option", "wait_ms=", "--json", "--plot", "points.svg"];
+    let output = bench.run(&arguments);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("no point is fit: there is no picture"), "{}", stderr(&output));
+    let tuned: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(tuned["points"][0]["unfit"].is_string(), "{tuned}");
+    assert!(!bench.path("points.svg").exists());
 }
