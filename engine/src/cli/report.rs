@@ -59,10 +59,10 @@ fn summary(figures: &Figures, output: &Path) -> String {
     let rate = units::three_digits(*proofs_per_s);
     let latency = figures.latency.map_or(String::new(), |latency| {
         let [median, p95] = [latency.median_ns, latency.p95_ns].map(units::time);
-        format!("latency of a proof, from synthesis to verified: median {median}, p95 {p95}\n")
+        format!("latency of a partition, from synthesis to verified: median {median}, p95 {p95}\n")
     });
     format!(
-        "{proofs} proofs of {partitions} partitions in {wall} ({rate} proofs/s)\n{latency}page: {}\n",
+        "{proofs} of {partitions} partitions proved in {wall} ({rate} partition proofs/s)\n{latency}page: {}\n",
         output.display()
     )
 }

@@ -183,7 +183,7 @@ fn write_arm(text: &mut String, arm: &ArmReport) -> std::fmt::Result {
     let latency = figures.latency_s;
     writeln!(
         text,
-        "  {:.3} proofs/s; job latency p50 {:.3} s, p95 {:.3} s, p99 {:.3} s; skips {:.1}, waits {:.1}, refused {}",
+        "  {:.3} partition proofs/s; job latency p50 {:.3} s, p95 {:.3} s, p99 {:.3} s; skips {:.1}, waits {:.1}, refused {}",
         figures.proofs_per_s,
         latency.p50,
         latency.p95,

@@ -64,7 +64,7 @@ fn write_stages(text: &mut String, report: &RunReport) -> std::fmt::Result {
     };
     writeln!(
         text,
-        "mean per proof: synthesis {}, queue {}, Prepare {} (waited {}), Stage {} (waited {}), Compute {} (waited {}), \
+        "mean of a partition: synthesis {}, queue {}, Prepare {} (waited {}), Stage {} (waited {}), Compute {} (waited {}), \
          Finish {} (waited {}), verify {}",
         mean(&|report| report.synthesis_ns),
         mean(&|report| report.queue_ns),
