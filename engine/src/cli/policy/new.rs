@@ -15,6 +15,8 @@ const FILES: [(&str, &str); 5] = [
     ("src/lib.rs", include_str!("new/lib.rs.in")),
     ("tests/laws.rs", include_str!("new/laws.rs.in")),
 ];
+/// The policies that ship beside the engine's own, each in a folder of this name.
+const SHIPPED: [&str; 3] = ["single-lock", "two-lock", "vram-token"];
 /// The folders of a checkout that the crate depends on.
 const NEEDED: [&str; 2] = ["policy-api", "engine/conformance"];
 /// The longest name.
@@ -56,6 +58,11 @@ pub fn run(args: &NewArgs) -> Result<Exit, CliError> {
 
 /// A name that a package, a library and a type can be made of.
 fn check_name(name: &str) -> Result<(), CliError> {
+    if SHIPPED.contains(&name) {
+        return Err(CliError::new(Exit::Usage, format!("{name:?} is a policy that ships with Interlock")).with_help(
+            format!("Give yours a name of its own; policies/{name} of the checkout has the sources, to begin from."),
+        ));
+    }
     let words_are_good = name
         .split('-')
         .all(|word| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit()));
@@ -152,6 +159,15 @@ mod tests {
         assert!(check_name(&"a".repeat(MOST_LETTERS + 1)).is_err());
         for name in ["a", "shortest-first", "fair2", "match", "a-1"] {
             assert!(check_name(name).is_ok(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn names_of_policies_that_ship_are_refused() {
+        let policies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../policies");
+        for folder in fs::read_dir(policies).expect("they are there") {
+            let name = folder.expect("an entry").file_name();
+            assert!(check_name(&name.to_string_lossy()).is_err(), "{name:?}");
         }
     }
 
