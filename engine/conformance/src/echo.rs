@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use interlock_arbiter::{PolicyFault, PolicySource, SeatedPolicy};
+use interlock_arbiter::{Event, PolicyFault, PolicySource, SeatedPolicy};
 use interlock_policy_api::{
     LockView, Observation, ObservationKind, Request, RequestFlags, Stage, Strided, Verdict, VerdictKind, View,
 };
@@ -76,9 +76,9 @@ fn again(source: &dyn PolicySource, entries: &[Entry], echo: Echo) -> Option<Bre
                 }
                 Err(reason) => Err((Law::Answers, format!("another instance could not be made: {reason}"))),
             },
-            (Entry::Event { at_ns, .. }, _) => {
+            (Entry::Event { at_ns, event }, _) => {
                 now_ns = *at_ns;
-                events += 1;
+                events += usize::from(*event != Event::Tick);
                 Ok(())
             }
             (Entry::Call(call), Some(policy)) if call.fault().is_none() => ask(&mut **policy, call, echo),

@@ -15,15 +15,32 @@ const DEVICE: u64 = 16 << 30;
 /// A scenario with all that it may be shrunk to.
 pub(crate) type Tree = Box<dyn ValueTree<Value = Scenario>>;
 
-/// The scenario of this number under this seed: the same ones make the same scenario.
-pub(crate) fn tree(seed: u64, number: u32) -> Tree {
+/// One scenario in so many is long.
+const LONG_EVERY: u32 = 500;
+/// The first long one.
+const FIRST_LONG: u32 = 4;
+/// How many tasks the long ones have, one after the other.
+const LONG: [usize; 4] = [2_048, 256, 1_024, 512];
+
+/// The scenario of this number under this seed, with about `most_tasks` at the most: the same ones make the same scenario.
+pub(crate) fn tree(seed: u64, number: u32, most_tasks: usize) -> Tree {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     bytes[8..12].copy_from_slice(&number.to_le_bytes());
     let random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
     let mut runner = TestRunner::new_with_rng(Config::default(), random);
-    let tree: NewTree<BoxedStrategy<Scenario>> = scenario().new_tree(&mut runner);
+    let strategy = match long_tasks(number) {
+        Some(tasks) => long(tasks.min(most_tasks)),
+        None => scenario(),
+    };
+    let tree: NewTree<BoxedStrategy<Scenario>> = strategy.new_tree(&mut runner);
     tree.expect("nothing is filtered out")
+}
+
+/// How many tasks the scenario of this number has, where it is a long one.
+fn long_tasks(number: u32) -> Option<usize> {
+    let is_long = number % LONG_EVERY == FIRST_LONG;
+    is_long.then(|| LONG[(number / LONG_EVERY) as usize % LONG.len()])
 }
 
 /// The smallest scenario between this one and nothing of which `holds` is still true, as far as `most` tries find it.
@@ -87,6 +104,33 @@ fn streams() -> impl Strategy<Value = Scenario> {
             of_plans(std::iter::once(first).chain(stream).collect(), workers)
         },
     )
+}
+
+/// Tasks of a few kinds that come one after the other, many of them: for what a policy heaps up, or counts.
+fn long(count: usize) -> BoxedStrategy<Scenario> {
+    let kind = (sixteenths(0..=4, 1..=8), prop::array::uniform4(1..=9_u64), 0..=1_i32);
+    (Exactly(count), prop::collection::vec(kind, 1..=3), 0..=6_u64, 2..=5_u32)
+        .prop_map(|(count, kinds, every, workers)| {
+            let task = |(index, (bytes, stages_ms, priority)): (u64, &_)| TaskPlan {
+                priority: *priority,
+                ..plain(index * every, *bytes, *stages_ms)
+            };
+            of_plans((0..count as u64).zip(kinds.iter().cycle()).map(task).collect(), workers)
+        })
+        .boxed()
+}
+
+/// This number, which shrinks to any below it.
+#[derive(Debug)]
+struct Exactly(usize);
+
+impl Strategy for Exactly {
+    type Tree = prop::num::usize::BinarySearch;
+    type Value = usize;
+
+    fn new_tree(&self, _runner: &mut TestRunner) -> NewTree<Self> {
+        Ok(prop::num::usize::BinarySearch::new(self.0))
+    }
 }
 
 /// A large task that comes into a stream of smaller ones, which could keep it out for as long as they come.
@@ -160,19 +204,32 @@ mod tests {
     #[test]
     fn a_seed_and_a_number_make_one_scenario_which_can_be_run() {
         for number in 0..300 {
-            let scenario = tree(7, number).current();
-            assert_eq!(scenario, tree(7, number).current());
+            let scenario = tree(7, number, usize::MAX).current();
+            assert_eq!(scenario, tree(7, number, usize::MAX).current());
             assert_eq!(scenario.check(), Ok(()));
         }
-        assert_ne!(tree(7, 0).current(), tree(8, 0).current());
+        assert_ne!(tree(7, 0, usize::MAX).current(), tree(8, 0, usize::MAX).current());
     }
 
     #[test]
     fn what_is_shrunk_is_the_least_that_still_holds() {
-        let mut found =
-            (0..).map(|number| tree(1, number)).find(|tree| tree.current().tasks.len() > 4).expect("one");
+        let mut found = (0..)
+            .map(|number| tree(1, number, usize::MAX))
+            .find(|tree| tree.current().tasks.len() > 4)
+            .expect("one");
         let smallest = shrink(&mut found, 10_000, &mut |scenario| scenario.tasks.len() >= 3);
         assert_eq!(smallest.tasks.len(), 3);
         assert!(smallest.tasks.iter().all(|plan| plan.fails.is_none() && plan.at_ms == 0), "{smallest:?}");
+    }
+
+    #[test]
+    fn some_are_long_and_shrink_to_as_many_tasks_as_it_takes() {
+        let long: Vec<usize> = (0..2_000).filter_map(long_tasks).collect();
+        assert_eq!(long, LONG);
+        let mut found = tree(1, FIRST_LONG, usize::MAX);
+        assert_eq!(found.current().tasks.len(), LONG[0]);
+        let smallest = shrink(&mut found, 400, &mut |scenario| scenario.tasks.len() >= 97);
+        assert_eq!(smallest.tasks.len(), 97);
+        assert_eq!(tree(1, FIRST_LONG, 300).current().tasks.len(), 300);
     }
 }

@@ -7,6 +7,10 @@ use serde::Serialize;
 use crate::cost::Cost;
 use crate::law::{Break, Law};
 
+/// What is said of `determinism`.
+const MAY_NOT_REPEAT: &str = "A break of determinism need not come again when a scenario is replayed: a policy that looks at a \
+    clock, or at chance, answers otherwise each time.";
+
 /// What the check of a policy found.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
@@ -22,7 +26,9 @@ pub struct Report {
     pub laws: Vec<LawReport>,
     /// What decisions cost, where that was measured.
     pub cost: Option<Cost>,
-    /// Why not everything was run.
+    /// Why not all scenarios were run, where the policy had no part in it: what was run is judged.
+    pub cut_short: Option<String>,
+    /// Why the check gave up on the policy.
     pub stopped: Option<String>,
 }
 
@@ -45,8 +51,8 @@ pub enum Standing {
     Kept,
     /// Here is the shortest scenario found that breaks it.
     Broken(Example),
-    /// Nothing is known.
-    NotMeasured,
+    /// Nothing is known: what could have broken it was not run.
+    NotChecked,
 }
 
 /// A scenario that breaks a law.
@@ -105,7 +111,7 @@ impl fmt::Display for Report {
             let word = match standing {
                 Standing::Kept => "kept",
                 Standing::Broken(_) => "BROKEN",
-                Standing::NotMeasured => "not measured",
+                Standing::NotChecked => "not checked",
             };
             writeln!(f, "  {law:<18} {word:<13} {text}{}", self.figure(*law))?;
         }
@@ -115,8 +121,11 @@ impl fmt::Display for Report {
             if let Some(scenario) = scenario {
                 f.write_str(scenario)?;
             }
+            if *law == Law::Determinism {
+                writeln!(f, "{MAY_NOT_REPEAT}")?;
+            }
         }
-        self.stopped.as_ref().map_or(Ok(()), |why| writeln!(f, "\n{why}"))
+        [&self.cut_short, &self.stopped].into_iter().flatten().try_for_each(|why| writeln!(f, "\n{why}"))
     }
 }
 
@@ -136,7 +145,7 @@ impl fmt::Display for Replay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.trace)?;
         if self.breaks.is_empty() {
-            writeln!(f, "{} keeps every law here", self.policy)?;
+            writeln!(f, "{} keeps every law here. {MAY_NOT_REPEAT}", self.policy)?;
         }
         self.breaks.iter().try_for_each(|broken| writeln!(f, "BROKEN {broken}"))
     }

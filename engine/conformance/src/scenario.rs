@@ -1,5 +1,7 @@
 //! Scenarios: a device, tasks, and what happens to them.
 
+mod order;
+
 use interlock_policy_api::Stage;
 use interlock_settings::ByteSize;
 use serde::{Deserialize, Serialize};
@@ -25,7 +27,7 @@ pub struct Scenario {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drains_ms: Vec<u64>,
     /// What happens in which order. The times of the tasks do not count then: an event comes a millisecond after the one before.
-    /// What cannot happen is left out; after the last one, whatever can happen first does.
+    /// What the policy's answers leave no room for is left out; after the last one, whatever can happen first does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Vec<Happening>>,
 }
@@ -149,6 +151,16 @@ pub enum ScenarioError {
         /// How many there are.
         tasks: usize,
     },
+    /// An event that can never happen at its place.
+    #[error("entry {entry} of `order`, {what:?}: {why}")]
+    Order {
+        /// Its place in `order`, from 0 on.
+        entry: usize,
+        /// The event.
+        what: Happening,
+        /// Why it cannot.
+        why: &'static str,
+    },
     /// A time so far that sums of times would not fit.
     #[error("a time of {ms} ms; the most are {LONGEST_MS}")]
     TooLate {
@@ -197,6 +209,7 @@ impl Scenario {
                 return Err(ScenarioError::Bytes { task, staged, peak, device });
             }
         }
+        order::check(self.order.as_deref().unwrap_or(&[]), self.tasks.len())?;
         match self.times_ms().find(|ms| *ms > LONGEST_MS) {
             Some(ms) => Err(ScenarioError::TooLate { ms }),
             None => Ok(()),
@@ -269,6 +282,10 @@ mod tests {
         assert!(matches!(change(|s| s.tasks[0].peak = ByteSize(1)), ScenarioError::Bytes { task: 0, .. }));
         assert!(matches!(change(|s| s.device = ByteSize(1)), ScenarioError::Bytes { task: 0, .. }));
         assert_eq!(change(|s| s.drains_ms[0] = u64::MAX), ScenarioError::TooLate { ms: u64::MAX });
+        assert!(matches!(
+            change(|s| s.order = Some(vec![Happening::Arrives(9)])),
+            ScenarioError::Order { entry: 0, what: Happening::Arrives(9), .. }
+        ));
         assert!(matches!(Scenario::from_ron("(device: 1, wrokers: 1)"), Err(ScenarioError::Malformed(_))));
     }
 }

@@ -2,6 +2,8 @@
 
 mod bad;
 
+use std::time::Duration;
+
 use interlock_conformance::{Law, Linked, Report, Scenario, Settings, Standing, check, replay};
 use interlock_policy_api::Policy;
 
@@ -103,6 +105,44 @@ fn a_policy_that_panics_once_it_has_seen_a_failure_breaks_answers() {
     let text = report.to_string();
     // One task and one failure are enough to show it.
     assert_eq!(text.matches("staged:").count(), 1, "{text}");
+}
+
+#[test]
+fn a_policy_that_panics_at_its_97th_task_is_found_with_a_scenario_of_97() {
+    let text = breaks::<PanicsLate>(&[Law::Answers]).to_string();
+    assert_eq!(text.matches("staged:").count(), 97, "{text}");
+}
+
+#[test]
+fn where_the_time_is_up_nothing_is_said_of_laws_that_were_not_tried() {
+    let policy = Linked::<Honest>::new("").expect("the manifest is good");
+    let settings = Settings { time: Some(Duration::ZERO), ..Settings::default() };
+    let report = check(&policy, &settings);
+    assert_eq!(report.random, 0, "{report}");
+    let standing = |law| report.laws.iter().find(|found| found.law == law).map(|found| &found.standing);
+    assert_eq!(standing(Law::Determinism), Some(&Standing::NotChecked), "{report}");
+    assert!(report.cut_short.is_some() && report.is_kept(), "{report}");
+    assert!(report.to_string().contains("not checked"), "{report}");
+}
+
+#[test]
+fn what_a_clock_decided_is_shown_with_the_tasks_that_had_come_and_said_to_be_unsure() {
+    let policy = Linked::<OnceByChance>::new("").expect("the manifest is good");
+    let report = check(&policy, &Settings::default());
+    let text = report.to_string();
+    assert_eq!(report.broken().collect::<Vec<_>>(), [Law::Determinism], "{text}");
+    assert!(text.contains("need not come again"), "{text}");
+    let Some(Standing::Broken(example)) =
+        report.laws.iter().find(|law| law.law == Law::Determinism).map(|law| &law.standing)
+    else {
+        panic!("it was found");
+    };
+    // A task comes in an event of its own.
+    let scenario = Scenario::from_ron(example.scenario.as_deref().expect("one")).expect("it reads back");
+    assert!(scenario.tasks.len() <= example.broken.events, "{text}");
+    // It had its chance.
+    let again = replay(&policy, &scenario);
+    assert!(again.breaks.is_empty() && again.to_string().contains("need not come again"), "{again}");
 }
 
 #[test]

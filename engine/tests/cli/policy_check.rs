@@ -96,13 +96,45 @@ fn decisions_above_their_budget_break_the_law_of_cost() {
 }
 
 #[test]
+fn the_first_panic_is_shown_and_no_other() {
+    let bench = Workbench::new();
+    let policy = ["policy", "check", &faulty(), "--trusted", "--options", "(panic_in: \"decide\")"];
+    let output = bench.run(&[&policy[..], &PATIENT, &["--scenarios", "20"]].concat());
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    let text = stderr(&output);
+    assert_eq!(text.matches("panicked at").count(), 1, "{text}");
+    assert_eq!(text.matches("told to panic in decide").count(), 1, "{text}");
+    assert!(text.contains("the first one is shown") && !text.contains("backtrace"), "{text}");
+}
+
+#[test]
+fn where_the_time_is_up_it_is_said() {
+    let bench = Workbench::new();
+    let check = ["policy", "check", &two_lock(), "--time", "0s", "--json"];
+    let report: Value = serde_json::from_str(&bench.succeed(&[&check[..], &PATIENT].concat())).expect("JSON");
+    assert!(report["cut_short"].as_str().is_some_and(|why| why.contains("the time of 0 s")), "{report}");
+    // The cost is measured first.
+    assert!(report["cost"]["median_ns"].is_u64(), "{report}");
+}
+
+#[test]
 fn what_cannot_be_checked_is_an_error() {
     let bench = Workbench::new();
+    bench.write("text.so", "no library");
+    bench.write(
+        "order.ron",
+        "(device: \"1GiB\", workers: 1, tasks: [(staged: \"0\", peak: \"0\")], order: [Arrives(0), Arrives(9)])",
+    );
     bench.write("bad.ron", "(device: \"1GiB\", workers: 1, tasks: [(staged: \"1GiB\", peak: \"2GiB\")])");
     let library = two_lock();
     for (more, code, part) in [
         (&["policy", "check", "gone.so"][..], 4, "gone.so"),
+        (&["policy", "check", "text.so"], 4, "target/release/libNAME.so"),
+        (&["policy", "inspect", "text.so"], 4, "target/release/libNAME.so"),
         (&["policy", "check", &library, "--options", "(wait: 5)"], 4, "unknown option `wait`"),
+        (&["policy", "check", &library, "--options", "(wait: 5)"], 4, "policy inspect FILE"),
+        (&["policy", "check", &library, "--replay", "order.ron"], 3, "entry 1 of `order`, Arrives(9)"),
+        (&["policy", "check", &library, "--replay", "order.ron"], 3, "help: "),
         (&["policy", "check", &library, "--replay", "gone.ron"], 3, "gone.ron"),
         (&["policy", "check", &library, "--replay", "bad.ron"], 3, "task 0 is staged with 1GiB"),
         (&["policy", "check", &library, "--replay", "bad.ron", "--seed", "3"], 2, "--seed"),
@@ -121,6 +153,7 @@ fn a_new_policy_is_refused_where_it_could_not_be_made() {
     for (more, part) in [
         (&["policy", "new", "Bad_Name"][..], "is no name"),
         (&["policy", "new", "serialized-fallback"], "the engine's own"),
+        (&["policy", "new", "two-lock"], "ships with Interlock"),
         (&["policy", "new", "there"], "is there already"),
         (&["policy", "new", "mine", "--checkout", &nowhere], "no checkout of Interlock"),
     ] {

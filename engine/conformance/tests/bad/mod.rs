@@ -1,6 +1,7 @@
 //! Policies that break a law each.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use interlock_policy_api::{
@@ -36,6 +37,18 @@ macro_rules! policy {
 const fn named(name: &'static str) -> Manifest {
     Manifest::new(name, "1.0.0", "for a test")
 }
+
+policy!(
+    /// Goes wrong once it has seen many tasks.
+    PanicsLate {
+        (),
+        named("panics-late").with_locks(DEVICE),
+        fn decide(&self, request: &Request, _view: &View<'_>) -> Verdict {
+            assert!(request.arrival % 97 != 96, "the 97th");
+            honest(request)
+        }
+    }
+);
 
 policy!(
     /// Breaks nothing.
@@ -169,6 +182,27 @@ policy!(
             } else {
                 honest(request)
             }
+        }
+    }
+);
+
+/// Whether [`OnceByChance`] had its chance.
+static HAD_ITS_CHANCE: AtomicBool = AtomicBool::new(false);
+
+policy!(
+    /// Once in the life of the program, it answers otherwise when it is asked about a task again that it let into Stage.
+    OnceByChance {
+        Cell<Option<u64>>,
+        named("once-by-chance").with_locks(DEVICE),
+        fn decide(&self, request: &Request, _view: &View<'_>) -> Verdict {
+            if request.gate != Stage::STAGE || !request.grantable() {
+                return honest(request);
+            }
+            let before = self.0.replace(Some(request.arrival));
+            if before == Some(request.arrival) && !HAD_ITS_CHANCE.swap(true, Ordering::Relaxed) {
+                return Verdict::skip();
+            }
+            honest(request)
         }
     }
 );

@@ -1,12 +1,16 @@
 //! `interlock policy check`: the laws of a policy.
 
+mod quiet;
+mod wait;
+
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use interlock_conformance::{Report, Scenario, Settings, Standing};
+use interlock_conformance::{Progress, Report, Scenario, Settings, Standing};
 
+use super::of_file;
 use crate::cli::{CliError, Exit, config, output, print};
 use crate::host::{Isolation, OptionsText, PolicyLibrary, ProcessSettings, Verified, without_controls};
 
@@ -30,6 +34,9 @@ pub struct CheckArgs {
     /// How many random scenarios to run
     #[arg(long, value_name = "COUNT", default_value_t = Settings::default().scenarios)]
     scenarios: u32,
+    /// Run no more scenarios after this time, and say so
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "1min")]
+    time: Duration,
     /// Load the library into this process, as an engine does by default: faster, but a policy that crashes ends the check
     #[arg(long)]
     trusted: bool,
@@ -40,7 +47,7 @@ pub struct CheckArgs {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Run this scenario alone, and print each event, question and verdict
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "scenarios", "decision_budget", "out"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "scenarios", "time", "decision_budget", "out"])]
     replay: Option<PathBuf>,
     /// As JSON
     #[arg(long)]
@@ -51,10 +58,13 @@ pub fn run(explicit_config: Option<&Path>, args: &CheckArgs) -> Result<Exit, Cli
     let scenario = args.replay.as_deref().map(read).transpose()?;
     let library = library(explicit_config, args)?;
     // What keeps the policy from starting at all is no matter of laws.
-    drop(library.instantiate()?);
+    drop(library.instantiate().map_err(of_file)?);
+    let quiet = || args.trusted.then(quiet::FirstPanic::only).transpose().map_err(no_descriptor);
     let kept = match &scenario {
         Some(scenario) => {
+            let quiet = quiet()?;
             let replay = interlock_conformance::replay(&library, scenario);
+            drop(quiet);
             show(args.json, &replay)?;
             replay.breaks.is_empty()
         }
@@ -64,8 +74,14 @@ pub fn run(explicit_config: Option<&Path>, args: &CheckArgs) -> Result<Exit, Cli
                 seed: args.seed,
                 scenarios: args.scenarios,
                 decision_budget: Some(args.decision_budget.unwrap_or(budget)),
+                time: Some(args.time),
             };
-            let report = interlock_conformance::check(&library, &settings);
+            let progress = Progress::new();
+            let report = wait::watch(&progress, || -> Result<Report, CliError> {
+                let _quiet = quiet()?;
+                Ok(interlock_conformance::check_watched(&library, &settings, &progress))
+            });
+            let report = report.map_err(no_descriptor)??;
             show(args.json, &report)?;
             if let Some(folder) = &args.out {
                 write(folder, &report)?;
@@ -76,22 +92,31 @@ pub fn run(explicit_config: Option<&Path>, args: &CheckArgs) -> Result<Exit, Cli
     Ok(if kept { Exit::Done } else { Exit::Config })
 }
 
+fn no_descriptor(error: io::Error) -> CliError {
+    CliError::new(Exit::Output, format!("standard error cannot be watched: {error}"))
+}
+
 fn library(explicit_config: Option<&Path>, args: &CheckArgs) -> Result<PolicyLibrary, CliError> {
-    let verified = Verified::file(&args.file, None, None, &OptionsText::new(&args.options))?;
+    let verified =
+        Verified::file(&args.file, None, None, &OptionsText::new(&args.options)).map_err(of_file)?;
     if args.trusted {
-        return Ok(PolicyLibrary::open(verified)?);
+        return PolicyLibrary::open(verified).map_err(of_file);
     }
     let config = config::load(explicit_config)?;
     match ProcessSettings::configured(&config, Isolation::Process) {
-        Ok(Some(settings)) => Ok(PolicyLibrary::isolate(verified, settings)?),
-        Ok(None) => Ok(PolicyLibrary::open(verified)?),
+        Ok(Some(settings)) => PolicyLibrary::isolate(verified, settings).map_err(of_file),
+        Ok(None) => PolicyLibrary::open(verified).map_err(of_file),
         Err(fault) => Err(CliError::new(Exit::Config, fault)
             .with_help("--trusted checks a policy that you trust in this process.")),
     }
 }
 
 fn read(file: &Path) -> Result<Scenario, CliError> {
-    let bad = |error: String| CliError::new(Exit::Input, format!("{}: {error}", file.display()));
+    let bad = |error: String| {
+        CliError::new(Exit::Input, format!("{}: {error}", file.display())).with_help(
+            "A check writes such scenarios with --out DIR; engine/conformance/README.md shows one, and what may be left out.",
+        )
+    };
     let length = fs::metadata(file).map_err(|error| bad(error.to_string()))?.len();
     if length > MOST_SCENARIO_BYTES {
         return Err(bad(format!("longer than {MOST_SCENARIO_BYTES} bytes, which is no scenario")));

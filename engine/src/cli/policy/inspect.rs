@@ -4,11 +4,12 @@ use std::path::Path;
 
 use interlock_policy_api::Stage;
 
+use super::of_file;
 use crate::cli::{CliError, Exit, config, print};
 use crate::host::{self, Inspection, SignatureStatus, printable};
 
 pub fn run(explicit_config: Option<&Path>, file: &Path, json: bool) -> Result<Exit, CliError> {
-    let inspection = host::inspect(file, &config::load(explicit_config)?)?;
+    let inspection = host::inspect(file, &config::load(explicit_config)?).map_err(of_file)?;
     if json {
         print::json(&inspection)?;
     } else {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::engines::WhichEngine;
 use super::{CliError, Exit};
+use crate::host::{LoadError, LoadFault};
 use crate::report;
 
 mod check;
@@ -65,6 +66,18 @@ pub enum PolicyCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// The error about a library that was named by its file.
+fn of_file(error: LoadError) -> CliError {
+    let help = match error.fault {
+        LoadFault::File(_) | LoadFault::Elf(_) => {
+            "Name the library of a policy: after `cargo build --release` in its crate, target/release/libNAME.so."
+        }
+        LoadFault::Options(_) => "`interlock policy inspect FILE` shows what options a policy has.",
+        _ => "`interlock policy inspect FILE` shows what a library says about itself.",
+    };
+    CliError::new(Exit::Config, error).with_help(help)
 }
 
 pub fn run(explicit_config: Option<&Path>, command: &PolicyCommand) -> Result<Exit, CliError> {
