@@ -2,6 +2,7 @@
 
 mod support;
 
+use interlock_simulator::simulate_watched;
 use support::{POLICIES, assert_near, parse, policy, run, scenario, simulated};
 
 /// The times of `support::scenario`.
@@ -318,4 +319,20 @@ fn a_run_that_no_clock_can_show_is_an_error() {
     let fallback = policy("serialized-fallback");
     let error = interlock_simulator::simulate(&scenario, &*policy("single-lock"), &*fallback, None);
     assert!(matches!(error, Err(interlock_simulator::SimulateError::TooLong)), "{error:?}");
+}
+
+#[test]
+fn a_long_run_tells_how_far_it_is_and_gives_the_same_figures() {
+    let scenario = scenario(&closed(5_000, 4, 3));
+    let (policy, fallback) = (policy("two-lock"), policy("serialized-fallback"));
+    let mut told = Vec::new();
+    let watched =
+        simulate_watched(&scenario, &*policy, &*fallback, None, &mut |progress| told.push(progress));
+    let watched = watched.expect("it comes to its end");
+    assert_eq!(watched.figures, run(&scenario, "two-lock"));
+    assert!(
+        told.len() > 1 && told.is_sorted_by_key(|progress| (progress.events, progress.now_ns)),
+        "{told:?}"
+    );
+    assert!(told.iter().all(|progress| progress.events < watched.events && progress.partitions_left <= 4));
 }

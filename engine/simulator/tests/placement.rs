@@ -2,6 +2,7 @@
 
 mod support;
 
+use interlock_simulator::Arrivals;
 use support::{assert_near, parse, run};
 
 /// Devices of 64 GiB; tasks of Prepare 1 s, Stage 1 s, Compute 10 s, Finish 1 s.
@@ -53,4 +54,19 @@ fn tasks_of_a_lost_device_count_where_they_go() {
     assert_near(seconds[0], 3.0, 1e-9, "the lost one");
     assert_near(seconds[1], 60.0, 1e-9, "the second");
     assert_near(seconds[2], 60.0, 1e-9, "the third");
+}
+
+#[test]
+fn what_has_ended_counts_no_more() {
+    // One task at a time goes to the first of two free devices, however many there were before, and wherever they ended.
+    let fallback = "fallback: (time: Constant(\"20s\"))";
+    for (rest, seconds) in
+        [("", 60.0), ("faults: [AllocationFailure(class: \"task\", probability: 1.0)]", 0.0)]
+    {
+        let mut scenario = cards(2, 2, 6, 1, rest, fallback);
+        scenario.arrivals = vec![Arrivals::Closed { class: "task".to_owned(), jobs: 6, in_flight: 1 }];
+        let figures = run(&scenario, "two-lock");
+        assert_eq!((figures.proofs, figures.devices[1].busy), (6, 0.0), "{rest}");
+        assert_near(figures.devices[0].kernels_busy * figures.makespan_s, seconds, 1e-9, "the first device");
+    }
 }
