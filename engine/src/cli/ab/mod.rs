@@ -88,9 +88,9 @@ pub struct AbArgs {
 
 pub fn run(explicit_config: Option<&Path>, mut args: AbArgs) -> Result<Exit, CliError> {
     args.work.look_into_folders()?;
-    check_files(explicit_config, &args)?;
     let _trace = report::start_logging(None);
     let config = config::load(explicit_config)?;
+    check_files(&config, &args)?;
     let gates = gates(&args.fail_if)?;
     let arms = arms::arms(&config, &args)?;
     check_conditions(&gates, arms.len())?;
@@ -144,10 +144,9 @@ pub fn run(explicit_config: Option<&Path>, mut args: AbArgs) -> Result<Exit, Cli
 }
 
 /// Whether the outputs can be written, and are neither inputs nor each other: better known before hours of runs than after.
-fn check_files(explicit_config: Option<&Path>, args: &AbArgs) -> Result<(), CliError> {
+fn check_files(config: &Config, args: &AbArgs) -> Result<(), CliError> {
     let outputs = || [&args.html, &args.csv].into_iter().flatten().map(PathBuf::as_path);
-    let config = config::load(explicit_config)?;
-    let libraries = config.policies.iter().flat_map(|policy| library_places(&config, &policy.library));
+    let libraries = config.policies.iter().flat_map(|policy| library_places(config, &policy.library));
     let others: Vec<PathBuf> = config.file.iter().cloned().chain(libraries).collect();
     check_distinct(outputs(), args.work.files().chain(others.iter().map(PathBuf::as_path)))?;
     outputs().try_for_each(check_writable)
