@@ -1,7 +1,7 @@
 //! Output files: written whole or not at all, and named after what they are of.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -83,6 +83,20 @@ pub fn check_writable(path: &Path) -> Result<(), CliError> {
         tempfile::tempfile_in(folder_of(path)).map(drop)
     };
     try_out().map_err(|error| unwritable(path, &error))
+}
+
+/// A file that is written as things happen, and so not whole until they have.
+///
+/// # Errors
+/// [`Exit::Output`], with the path. The folder is not made.
+pub fn create(path: &Path) -> Result<File, CliError> {
+    File::create(path).map_err(|error| unwritten(path, &error))
+}
+
+/// Why a file of [`create`] is not there, or not whole.
+pub fn unwritten(path: &Path, error: &dyn std::error::Error) -> CliError {
+    CliError::new(Exit::Output, format!("{}: cannot be written: {error}", path.display()))
+        .with_help("The folder must exist and be writable, and the disk not full.")
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> CliError {

@@ -1,6 +1,5 @@
 //! `interlock simulate`.
 
-use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -128,8 +127,11 @@ impl Outputs {
         policy: &PolicyLibrary,
         index: usize,
     ) -> Result<Simulated, CliError> {
-        let timeline = self.timelines.get(index).map(|path| created(path)).transpose()?.map(CsvTimeline::new);
-        let trace = self.traces.get(index).map(|path| created(path)).transpose()?.map(ChromeTrace::new);
+        let open = |paths: &[PathBuf]| {
+            paths.get(index).map(|path| output::create(path).map(BufWriter::new)).transpose()
+        };
+        let timeline = open(&self.timelines)?.map(CsvTimeline::new);
+        let trace = open(&self.traces)?.map(ChromeTrace::new);
         let mut recorders: Vec<&dyn Recorder> = Vec::new();
         recorders.extend(timeline.as_ref().map(|timeline| timeline as &dyn Recorder));
         recorders.extend(trace.as_ref().map(|trace| trace as &dyn Recorder));
@@ -139,17 +141,13 @@ impl Outputs {
             simulate_watched(scenario, policy, &PolicyLibrary::fallback(), recorder, &mut spoken(policy));
         let simulated = simulated.map_err(failed)?;
         if let (Some(timeline), Some(path)) = (&timeline, self.timelines.get(index)) {
-            timeline.finish().map_err(|error| unwritten(path, &error))?;
+            timeline.finish().map_err(|error| output::unwritten(path, &error))?;
         }
         if let (Some(trace), Some(path)) = (trace, self.traces.get(index)) {
-            trace.finish().map_err(|error| unwritten(path, &error))?;
+            trace.finish().map_err(|error| output::unwritten(path, &error))?;
         }
         Ok(simulated)
     }
-}
-
-fn created(path: &Path) -> Result<BufWriter<File>, CliError> {
-    File::create(path).map(BufWriter::new).map_err(|error| unwritten(path, &error))
 }
 
 /// Tells several recorders.
@@ -159,11 +157,6 @@ impl Recorder for Several<'_> {
     fn record(&self, event: &TimelineEvent) {
         self.0.iter().for_each(|recorder| recorder.record(event));
     }
-}
-
-fn unwritten(path: &Path, error: &dyn std::error::Error) -> CliError {
-    CliError::new(Exit::Output, format!("{}: cannot be written: {error}", path.display()))
-        .with_help("The folder must exist and be writable, and the disk not full.")
 }
 
 /// What became of a simulation that did not come to its end.

@@ -1,12 +1,12 @@
 //! `interlock prove`.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 
+use super::output::create;
 use super::work::{self, Work, WorkArgs};
 use super::{CliError, Exit, config, print};
 use crate::control;
@@ -218,13 +218,6 @@ fn open_control(config: &Config, engine: &Arc<Engine>, args: &ProveArgs) -> Opti
     opened.unwrap_or_else(|error| {
         eprintln!("warning: {error}; this run cannot be talked to, and goes on");
         None
-    })
-}
-
-fn create(path: &Path) -> Result<File, CliError> {
-    File::create(path).map_err(|error| {
-        CliError::new(Exit::Output, format!("{}: cannot be written: {error}", path.display()))
-            .with_help("The folder must exist and be writable.")
     })
 }
 
