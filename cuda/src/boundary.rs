@@ -101,8 +101,11 @@ unsafe extern "C" fn devices(core: CoreHandle) -> RVec<DeviceRecord> {
     caught_or(RVec::new(), || {
         // SAFETY: the host keeps the contract of `CoreModule`.
         let core = unsafe { &*core.0.cast::<Core>() };
-        let record =
-            |gpu: &Arc<Gpu>| DeviceRecord { name: gpu.name.as_str().into(), capacity_bytes: gpu.capacity() };
+        let record = |gpu: &Arc<Gpu>| DeviceRecord {
+            name: gpu.name.as_str().into(),
+            capacity_bytes: gpu.capacity(),
+            uuid: gpu.uuid.as_str().into(),
+        };
         core.gpus.iter().map(record).collect()
     })
 }

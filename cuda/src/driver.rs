@@ -8,7 +8,7 @@ use std::ptr::null;
 
 use cust::error::CudaError;
 use cust::stream::Stream;
-use cust::sys::{CUdeviceptr, CUfunction, CUstream};
+use cust::sys::{CUdevice, CUdeviceptr, CUfunction, CUstream};
 
 use crate::fault::Fault;
 
@@ -25,6 +25,7 @@ unsafe extern "C" {
     fn cuMemHostRegister_v2(address: *mut c_void, bytes: usize, flags: c_uint) -> c_int;
     fn cuMemHostUnregister(address: *mut c_void) -> c_int;
     fn cuMemsetD32Async(address: CUdeviceptr, value: u32, count: usize, stream: CUstream) -> c_int;
+    fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) -> c_int;
     fn cuGetErrorString(status: c_int, text: *mut *const c_char) -> c_int;
     #[allow(clippy::too_many_arguments, reason = "the driver's signature")]
     fn cuLaunchKernel(
@@ -110,6 +111,26 @@ pub fn free_bytes() -> Result<u64, Fault> {
     // SAFETY: two valid places to write to.
     check(unsafe { cuMemGetInfo_v2(&mut free, &mut total) }, "ask for free memory")?;
     Ok(free as u64)
+}
+
+/// A device's UUID, as NVIDIA's tools write it. The function's second version: it tells parts of a card (MIG) from the whole
+/// card, which counts what others do on it too.
+///
+/// # Errors
+/// The driver's.
+pub fn uuid(device: CUdevice) -> Result<String, Fault> {
+    let mut bytes = [0_u8; 16];
+    // SAFETY: a valid place to write to.
+    check(unsafe { cuDeviceGetUuid_v2(&mut bytes, device) }, "ask for the device's UUID")?;
+    let mut text = "GPU".to_owned();
+    let mut rest = &bytes[..];
+    for group in [4, 2, 2, 2, 6] {
+        let (group, after) = rest.split_at(group);
+        text.push('-');
+        text.extend(group.iter().map(|byte| format!("{byte:02x}")));
+        rest = after;
+    }
+    Ok(text)
 }
 
 /// Pins host memory for all contexts, so that devices can copy from it by themselves.

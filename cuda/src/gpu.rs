@@ -165,6 +165,8 @@ pub struct Gpu {
     pub multiprocessors: u64,
     /// What people call it.
     pub name: String,
+    /// As NVIDIA's tools write it; empty when the driver does not tell.
+    pub uuid: String,
     /// Whether tasks measure the device time of their steps.
     pub measure: bool,
     /// Bytes for keys.
@@ -228,12 +230,15 @@ impl Gpu {
         driver::synchronize(&stream, "open the device")?;
         // Equal cards have equal names.
         let name = format!("{} (device {ordinal})", device.name().context("ask for the device's name")?);
+        // Tasks need none.
+        let uuid = driver::uuid(device.as_raw()).unwrap_or_default();
         // Last: nothing that follows may fail, or it would not be freed.
         let base = driver::allocate(keys_capacity + tasks.lock().capacity(), "keys and tasks")?;
         Ok(Self {
             kernels,
             multiprocessors: multiprocessors as u64,
             name,
+            uuid,
             measure: options.measure_steps,
             keys_capacity,
             keys,

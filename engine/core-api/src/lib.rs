@@ -126,6 +126,9 @@ pub struct DeviceRecord {
     pub name: RString,
     /// Bytes that tasks may hold at once.
     pub capacity_bytes: u64,
+    /// By which its driver's other libraries know it, such as `GPU-` and 32 hexadecimal digits in groups; empty where it has
+    /// none.
+    pub uuid: RString,
 }
 
 /// A sparse matrix in compressed sparse row form.

@@ -125,6 +125,8 @@ pub struct Device {
     pub name: String,
     /// Bytes that tasks may hold at once.
     pub capacity_bytes: u64,
+    /// By which its driver's other libraries know it, where it has one.
+    pub uuid: Option<String>,
 }
 
 /// Why a core could not go on with a task.

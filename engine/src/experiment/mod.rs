@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `arm` | what is compared: policy, core, workers, limit |
 //! | `load` | jobs sent to an engine, and when each of them ended |
+//! | `energy` | what the devices of a run used |
 //! | `run` | one run of one arm |
 //! | `series` | rounds of runs until enough is known |
 //! | `report` | what it all came to: the schema of `interlock ab --json` |
@@ -13,6 +14,7 @@
 //! The arithmetic is in the crate [`interlock_experiment`]. `README.md` beside this file has the schema and what each figure means.
 
 mod arm;
+mod energy;
 mod load;
 mod machine;
 mod report;
@@ -21,6 +23,7 @@ mod saved;
 mod series;
 
 pub use arm::{Arm, Common, MOST_ARMS, letter};
+pub use energy::{Counters, Energy, EnergyError, Meter, SHORTEST_ENERGY_S, Watched};
 pub use load::{Arrivals, Jobs, Load, LoadError, Until};
 pub use machine::{Machine, ResidentPeak};
 pub use report::{

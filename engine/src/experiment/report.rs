@@ -8,6 +8,7 @@ use interlock_experiment::{Better, Comparison, Interval, Verdict};
 use serde::{Deserialize, Serialize};
 
 use super::arm::{Arm, letter};
+use super::energy::Energy;
 use super::load::Load;
 use super::machine::Machine;
 use super::run::{LockSeconds, RunFigures};
@@ -124,6 +125,10 @@ pub struct MeanFigures {
     pub device_busy: f64,
     /// Mean of the rounds in which something was staged ahead.
     pub overlap: Option<f64>,
+    /// Means of the rounds in which it is known.
+    pub energy: Option<Energy>,
+    /// Why it is known of no round, where a driver tells it: what the first one says.
+    pub energy_unknown: Option<String>,
     /// Means of the rounds.
     pub locks: BTreeMap<String, LockSeconds>,
     /// Mean of the rounds.
@@ -191,7 +196,7 @@ pub struct ComparisonReport {
 pub struct ConditionReport {
     /// As it was given.
     pub condition: String,
-    /// Whether it holds; `None` when an arm that it names has no figures.
+    /// Whether it holds; `None` when a figure that it names is not known.
     pub holds: Option<bool>,
 }
 
@@ -236,15 +241,19 @@ impl ExperimentReport {
     }
 }
 
-/// What conditions on so many arms may name, with figures of no meaning: to try them out.
-pub fn condition_names(arms: usize) -> BTreeMap<String, BTreeMap<String, f64>> {
+/// What conditions may name, with figures of no meaning: to try them out. For each arm, whether a driver tells the energy of its
+/// devices.
+pub fn condition_names(arms: &[bool]) -> BTreeMap<String, BTreeMap<String, f64>> {
     let latency_s = Latencies { p50: 1.0, p95: 1.0, p99: 1.0, max: 1.0 };
-    let figures = MeanFigures {
+    let energy = Energy { joules: 1.0, joules_per_proof: 1.0, mean_watts: 1.0 };
+    let figures = |with_energy: &bool| MeanFigures {
         proofs_per_s: 1.0,
         proofs: 1,
         latency_s,
         device_busy: 1.0,
         overlap: None,
+        energy: with_energy.then_some(energy),
+        energy_unknown: None,
         locks: BTreeMap::new(),
         skips: 0.0,
         waits: 0.0,
@@ -252,11 +261,12 @@ pub fn condition_names(arms: usize) -> BTreeMap<String, BTreeMap<String, f64>> {
         peak_reserved_bytes: 1,
         peak_rss_bytes: None,
     };
-    (0..arms).map(|arm| (letter(arm), figures.by_name())).collect()
+    let arm = |(index, with_energy)| (letter(index), figures(with_energy).by_name());
+    arms.iter().enumerate().map(arm).collect()
 }
 
 impl MeanFigures {
-    /// The figures by the names that conditions use.
+    /// The figures by the names that conditions use. What is not known has no name: a condition on it cannot be worked out.
     pub fn by_name(&self) -> BTreeMap<String, f64> {
         let figures = [
             ("proofs_per_s", self.proofs_per_s),
@@ -275,7 +285,14 @@ impl MeanFigures {
             ("peak_reserved_bytes", self.peak_reserved_bytes as f64),
             ("peak_rss_bytes", self.peak_rss_bytes.unwrap_or(0) as f64),
         ];
-        figures.into_iter().map(|(name, figure)| (name.to_owned(), figure)).collect()
+        let energy = self
+            .energy
+            .map(|energy| [("joules_per_proof", energy.joules_per_proof), ("mean_watts", energy.mean_watts)]);
+        figures
+            .into_iter()
+            .chain(energy.into_iter().flatten())
+            .map(|(name, figure)| (name.to_owned(), figure))
+            .collect()
     }
 
     fn of(rounds: &[(usize, RunFigures)]) -> Option<Self> {
@@ -284,12 +301,18 @@ impl MeanFigures {
         }
         let runs = || rounds.iter().map(|(_, figures)| figures);
         let mean = |of: fn(&RunFigures) -> f64| runs().map(of).sum::<f64>() / rounds.len() as f64;
+        let energy = mean_energy(rounds);
         Some(Self {
             proofs_per_s: mean(|run| run.proofs_per_s),
             proofs: runs().map(|run| run.proofs).sum(),
             latency_s: Latencies::of(runs().flat_map(|run| &run.latencies_s)),
             device_busy: mean(|run| run.device_busy),
             overlap: mean_of(runs().filter_map(|run| run.overlap)),
+            energy_unknown: match energy {
+                Some(_) => None,
+                None => runs().find_map(|run| run.energy_unknown.clone()),
+            },
+            energy,
             locks: mean_locks(rounds),
             skips: mean(|run| run.skips as f64),
             waits: mean(|run| run.waits as f64),
@@ -303,6 +326,15 @@ impl MeanFigures {
 fn mean_of(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (count, sum) = values.fold((0_u32, 0.0), |(count, sum), value| (count + 1, sum + value));
     (count > 0).then(|| sum / f64::from(count))
+}
+
+fn mean_energy(rounds: &[(usize, RunFigures)]) -> Option<Energy> {
+    let mean = |of: fn(Energy) -> f64| mean_of(rounds.iter().filter_map(|(_, run)| run.energy.map(of)));
+    Some(Energy {
+        joules: mean(|energy| energy.joules)?,
+        joules_per_proof: mean(|energy| energy.joules_per_proof)?,
+        mean_watts: mean(|energy| energy.mean_watts)?,
+    })
 }
 
 fn mean_locks(rounds: &[(usize, RunFigures)]) -> BTreeMap<String, LockSeconds> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::mem;
 use std::sync::Arc;
+use std::time::Instant;
 
 use interlock_timeline::Timeline;
 use interlock_timeline::figures::{DeviceFigures, Figures, LockFigures};
@@ -10,6 +11,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::arm::{Arm, Common};
+use super::energy::{Energy, Meter};
 use super::load::{Jobs, Load, LoadError, Until, drive};
 use super::machine::ResidentPeak;
 use crate::interlock::{Recorder, TimelineEvent};
@@ -30,6 +32,10 @@ pub struct RunFigures {
     pub device_busy: f64,
     /// Share of the time of Stage in which another task computed; `None` when nothing was staged ahead.
     pub overlap: Option<f64>,
+    /// What the arm's devices used in the window; `None` where no driver tells, or when it is not known.
+    pub energy: Option<Energy>,
+    /// Why it is not known, where a driver tells.
+    pub energy_unknown: Option<String>,
     /// The policy's locks, by name, on all devices together.
     pub locks: BTreeMap<String, LockSeconds>,
     /// Tasks that the policy let skip Stage. This and what follows is of the whole run, its warm-up included.
@@ -113,7 +119,7 @@ impl Recorder for Kept {
     }
 }
 
-/// Runs an arm once.
+/// Runs an arm once. Its energy is told where there is a meter that knows its devices.
 ///
 /// # Errors
 /// [`RunError`]: the run tells nothing about the arm.
@@ -124,12 +130,21 @@ pub fn run(
     seed: u64,
     until: Until<'_>,
     jobs: Jobs<'_>,
+    meter: Option<&Meter>,
 ) -> Result<Run, RunError> {
     let peak = ResidentPeak::begin();
     let events = Arc::new(Kept::default());
     let engine = start(arm, common, events.clone()).map_err(|error| RunError::Start(error.to_string()))?;
-    let before_ns = engine.now_ns();
-    let answered = drive(&engine, load, seed, until, jobs)?;
+    let counters = meter.and_then(|meter| meter.counters(arm.core.devices()));
+    let (before, before_ns) = (Instant::now(), engine.now_ns());
+    let drive = || drive(&engine, load, seed, until, jobs);
+    let (answered, watched) = match &counters {
+        Some(counters) => {
+            let (answered, watched) = counters.watch(before, drive);
+            (answered?, Some(watched))
+        }
+        None => (drive()?, None),
+    };
     let devices = engine.devices();
     check(arm, &devices)?;
     drop(engine);
@@ -141,6 +156,7 @@ pub fn run(
     let seconds = (to_ns - from_ns) as f64 / 1e9;
     let mut latencies_s: Vec<f64> = answered.latencies_ns.iter().map(|ns| *ns as f64 / 1e9).collect();
     latencies_s.sort_by(f64::total_cmp);
+    let energy = watched.map(|watched| watched.within(answered.window_ns, answered.proofs)).transpose();
     let sum = |of: fn(&DeviceReport) -> u64| devices.iter().map(of).sum();
     let figures = RunFigures {
         seconds,
@@ -149,6 +165,8 @@ pub fn run(
         latencies_s,
         device_busy: device_busy(&observed, arm.core.devices().len()),
         overlap: overlap(&observed),
+        energy_unknown: energy.as_ref().err().map(ToString::to_string),
+        energy: energy.ok().flatten(),
         locks: locks(&observed),
         skips: sum(|device| device.counters.skips),
         waits: sum(|device| device.counters.waits),

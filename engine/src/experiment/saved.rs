@@ -6,7 +6,6 @@ use interlock_experiment::compare_apart;
 use serde::Serialize;
 
 use super::report::{ArmReport, ComparisonReport, ExperimentReport};
-use super::run::RunFigures;
 use super::series::Metric;
 
 /// What two saved experiments come to.
@@ -86,10 +85,8 @@ fn compared(
     second: &ArmReport,
     comparisons: usize,
 ) -> Option<ComparisonReport> {
-    let figures = |arm: &ArmReport| {
-        let of = |figures: &RunFigures| metric.of(figures);
-        let figures = arm.rounds.iter().map(|round| of(&round.figures));
-        figures.filter(|figure| figure.is_finite() && *figure > 0.0).collect::<Vec<f64>>()
+    let figures = |arm: &ArmReport| -> Vec<f64> {
+        arm.rounds.iter().filter_map(|round| metric.of(&round.figures)).collect()
     };
     let comparison = compare_apart(&figures(first), &figures(second), metric.better(), comparisons)?;
     let name = |arm: &ArmReport, which: &str| format!("{} of the {which}", arm.arm);

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use interlock_experiment::{Better, Comparison, Progress, compare, round_order};
 
 use super::arm::{Arm, Common, letter};
+use super::energy::Meter;
 use super::load::{Arrivals, Jobs, Load, LoadError, Until};
 use super::report::StopReason;
 use super::run::{Run, RunError, RunFigures, run};
@@ -31,6 +32,8 @@ pub struct Experiment<'a> {
     pub shortest_run_s: f64,
     /// No more time than this: what is under way then is broken off.
     pub budget: Duration,
+    /// Tells the energy of devices, where a driver does.
+    pub meter: Option<&'a Meter>,
     /// What is sent.
     pub jobs: Jobs<'a>,
     /// Once set, the run that is under way is given up and no other is begun.
@@ -191,7 +194,7 @@ impl Experiment<'_> {
         // The same arrivals for all arms of a round, other ones in the next.
         let seed = self.seed.wrapping_add(round as u64);
         let until = Until { stop: self.stop, deadline: start.checked_add(self.budget) };
-        let result = run(&self.arms[index], &self.common, &self.load, seed, until, self.jobs);
+        let result = run(&self.arms[index], &self.common, &self.load, seed, until, self.jobs, self.meter);
         let figures = result.map(|run| {
             let figures = run.figures.clone();
             runs.last = Some(run);
@@ -248,11 +251,14 @@ pub enum Metric {
     LatencyMedian,
     /// The 95th percentile of the latency of a job.
     Latency95,
+    /// Joules of the devices for each proof, where they are known.
+    JoulesPerProof,
 }
 
 impl Metric {
     /// All of them.
-    pub const ALL: [Metric; 3] = [Metric::ProofsPerSecond, Metric::LatencyMedian, Metric::Latency95];
+    pub const ALL: [Metric; 4] =
+        [Metric::ProofsPerSecond, Metric::LatencyMedian, Metric::Latency95, Metric::JoulesPerProof];
 
     /// The one that decides. Jobs of an open loop come at their own pace, so that latency tells what throughput cannot.
     pub fn primary(arrivals: Arrivals) -> Metric {
@@ -268,6 +274,7 @@ impl Metric {
             Metric::ProofsPerSecond => "proofs_per_s",
             Metric::LatencyMedian => "latency_p50_s",
             Metric::Latency95 => "latency_p95_s",
+            Metric::JoulesPerProof => "joules_per_proof",
         }
     }
 
@@ -275,17 +282,19 @@ impl Metric {
     pub fn better(self) -> Better {
         match self {
             Metric::ProofsPerSecond => Better::Higher,
-            Metric::LatencyMedian | Metric::Latency95 => Better::Lower,
+            Metric::LatencyMedian | Metric::Latency95 | Metric::JoulesPerProof => Better::Lower,
         }
     }
 
-    /// Its value in one run.
-    pub fn of(self, figures: &RunFigures) -> f64 {
-        match self {
+    /// Its value in one run: a number above zero. `None` when the run has none.
+    pub fn of(self, figures: &RunFigures) -> Option<f64> {
+        let value = match self {
             Metric::ProofsPerSecond => figures.proofs_per_s,
             Metric::LatencyMedian => quantile(&figures.latencies_s, 0.5),
             Metric::Latency95 => quantile(&figures.latencies_s, 0.95),
-        }
+            Metric::JoulesPerProof => figures.energy?.joules_per_proof,
+        };
+        (value.is_finite() && value > 0.0).then_some(value)
     }
 
     /// Holds a candidate against a baseline, in the rounds that both have.
@@ -295,9 +304,8 @@ impl Metric {
             .iter()
             .filter_map(|(round, figures)| {
                 let other = candidate.rounds.iter().find(|(number, _)| number == round)?;
-                Some((self.of(figures), self.of(&other.1)))
+                self.of(figures).zip(self.of(&other.1))
             })
-            .filter(|(baseline, candidate)| *baseline > 0.0 && *candidate > 0.0)
             .collect();
         compare(&pairs, self.better(), comparisons)
     }

@@ -7,7 +7,8 @@ use interlock_experiment::Verdict;
 
 use super::text::bytes;
 use crate::experiment::{
-    ArmReport, ComparisonReport, ExperimentReport, LockSeconds, MeanFigures, SavedComparison, StopReason,
+    ArmReport, ComparisonReport, Energy, ExperimentReport, LockSeconds, MeanFigures, SavedComparison,
+    StopReason,
 };
 
 /// The experiment as text: the verdict first.
@@ -29,7 +30,7 @@ pub fn render_experiment(report: &ExperimentReport) -> String {
         let holds = match condition.holds {
             Some(true) => "holds",
             Some(false) => "does not hold",
-            None => "could not be worked out: an arm has no figures",
+            None => "could not be worked out: a figure is not known",
         };
         let _ = writeln!(text, "fail if {}: {holds}", condition.condition);
     }
@@ -57,7 +58,7 @@ pub fn render_saved_comparison(compared: &SavedComparison) -> String {
 fn line(comparison: &ComparisonReport) -> String {
     let ComparisonReport { candidate, baseline, metric, ratio, .. } = comparison;
     format!(
-        "  {metric:14} {candidate} / {baseline} {} [{}, {}]  {}; {}\n",
+        "  {metric:16} {candidate} / {baseline} {} [{}, {}]  {}; {}\n",
         ratio_text(ratio.estimate),
         ratio_text(ratio.low),
         ratio_text(ratio.high),
@@ -134,6 +135,7 @@ pub(super) fn metric_name(metric: &str) -> &str {
         "proofs_per_s" => "proofs per second",
         "latency_p50_s" => "job latency, median",
         "latency_p95_s" => "job latency, p95",
+        "joules_per_proof" => "joules a proof",
         other => other,
     }
 }
@@ -200,7 +202,14 @@ fn write_arm(text: &mut String, arm: &ArmReport) -> std::fmt::Result {
     if let Some(peak) = figures.peak_rss_bytes {
         write!(text, ", peak resident {}", bytes(peak))?;
     }
-    writeln!(text)
+    writeln!(text)?;
+    if let Some(energy) = figures.energy {
+        let Energy { joules_per_proof, mean_watts, .. } = energy;
+        writeln!(text, "  devices used {joules_per_proof:.2} J a proof, {mean_watts:.1} W on average")?;
+    } else if let Some(reason) = &figures.energy_unknown {
+        writeln!(text, "  energy is not known: {reason}")?;
+    }
+    Ok(())
 }
 
 fn locks(figures: &MeanFigures) -> String {
@@ -241,6 +250,9 @@ struct Line<'a> {
     latency_max_s: Option<f64>,
     device_busy: f64,
     overlap: Option<f64>,
+    joules: Option<f64>,
+    joules_per_proof: Option<f64>,
+    mean_watts: Option<f64>,
     lock_wait_s: f64,
     lock_hold_s: f64,
     skips: u64,
@@ -267,6 +279,9 @@ impl<'a> Line<'a> {
             latency_max_s: figures.latencies_s.last().copied(),
             device_busy: figures.device_busy,
             overlap: figures.overlap,
+            joules: figures.energy.map(|energy| energy.joules),
+            joules_per_proof: figures.energy.map(|energy| energy.joules_per_proof),
+            mean_watts: figures.energy.map(|energy| energy.mean_watts),
             lock_wait_s: figures.locks.values().map(|lock| lock.waited_s).sum(),
             lock_hold_s: figures.locks.values().map(|lock| lock.held_s).sum(),
             skips: figures.skips,

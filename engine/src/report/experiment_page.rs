@@ -9,8 +9,8 @@ use interlock_timeline::{page, units};
 
 use super::experiment::{ending, metric_name, ratio_text, seen, sentence, short_name, verdict, words};
 use crate::experiment::{
-    ArmReport, ComparisonReport, ConditionReport, ExperimentReport, LockSeconds, Machine, MeanFigures,
-    RoundFigures,
+    ArmReport, ComparisonReport, ConditionReport, Energy, ExperimentReport, LockSeconds, Machine,
+    MeanFigures, RoundFigures,
 };
 
 /// The page of an experiment.
@@ -49,6 +49,9 @@ struct ArmRow {
     p99: String,
     busy: String,
     overlap: String,
+    joules_per_proof: String,
+    mean_watts: String,
+    energy_unknown: Option<String>,
     skips: String,
     waits: String,
     refused: u64,
@@ -109,7 +112,7 @@ impl<'a> ExperimentPage<'a> {
                 .iter()
                 .filter_map(|arm| Some(arm_row(report, arm, arm.figures.as_ref()?)))
                 .collect(),
-            distributions: vec![rates(report), latencies(report)],
+            distributions: vec![rates(report), latencies(report), energies(report)],
             comparisons: report.comparisons.iter().map(comparison_row).collect(),
             locks: report.arms.iter().flat_map(lock_rows).collect(),
             chart: Chart::side_by_side(charts),
@@ -172,6 +175,11 @@ fn conditions(report: &ExperimentReport) -> Vec<ConditionRow> {
 
 fn arm_row(report: &ExperimentReport, arm: &ArmReport, figures: &MeanFigures) -> ArmRow {
     let latency = figures.latency_s;
+    // A driver that tells none is one thing, a run that is too short another.
+    let no_energy = if figures.energy_unknown.is_some() { "not known" } else { "not told" };
+    let energy = |of: &dyn Fn(Energy) -> f64| {
+        figures.energy.map_or(no_energy.to_owned(), |energy| units::three_digits(of(energy)))
+    };
     ArmRow {
         letter: arm.arm.clone(),
         name: short_name(report, arm),
@@ -181,6 +189,9 @@ fn arm_row(report: &ExperimentReport, arm: &ArmReport, figures: &MeanFigures) ->
         p99: seconds(latency.p99),
         busy: units::share(figures.device_busy),
         overlap: figures.overlap.map_or("none staged".to_owned(), units::share),
+        joules_per_proof: energy(&|energy| energy.joules_per_proof),
+        energy_unknown: figures.energy_unknown.clone(),
+        mean_watts: energy(&|energy| energy.mean_watts),
         skips: format!("{:.1}", figures.skips),
         waits: format!("{:.1}", figures.waits),
         refused: figures.refused,
@@ -246,6 +257,18 @@ fn latencies(report: &ExperimentReport) -> Distribution {
         dots.collect()
     };
     distribution(report, "Latency of each job", &values, &seconds)
+}
+
+/// Joules a proof of each round in which they are known.
+fn energies(report: &ExperimentReport) -> Distribution {
+    let values = |arm: &ArmReport| -> Dots {
+        let dot = |round: &RoundFigures| {
+            let joules = round.figures.energy?.joules_per_proof;
+            Some((joules, format!("round {}: {} J a proof", round.round, units::three_digits(joules))))
+        };
+        arm.rounds.iter().filter_map(dot).collect()
+    };
+    distribution(report, "Joules a proof of each round", &values, &units::three_digits)
 }
 
 fn distribution(

@@ -178,3 +178,110 @@ fn a_lost_device_is_in_the_log_once_and_in_both_reports() {
     let text = prove(&bench, &[], lost);
     assert!(String::from_utf8_lossy(&text.stdout).contains("the device was lost: "), "{text:?}");
 }
+
+/// `ab` of two equal arms on the stand-in card, with 20 jobs a second. What the card of the stand-in
+/// does is no proof, so none is verified.
+fn ab(bench: &Workbench, more: &[&str], energy: Option<&str>) -> Output {
+    let common = [
+        "ab",
+        "--policies",
+        "two-lock,two-lock",
+        "--r1cs",
+        "mul.r1cs",
+        "--zkey",
+        "mul.zkey",
+        "--witness",
+        "mul.wtns",
+        "--rounds",
+        "2",
+        "--rate",
+        "20",
+        "--json",
+    ];
+    let mut command = bench.command(&[&common[..], more].concat());
+    let mut libraries = library("libinterlock_test_driver.so").into_os_string();
+    if let Some(cards) = energy {
+        libraries.push(":");
+        libraries.push(library("libinterlock_test_nvml.so"));
+        command.env("INTERLOCK_TEST_NVML", cards);
+    }
+    command.env("LD_PRELOAD", libraries).output().expect("the program runs")
+}
+
+/// A folder for [`ab`].
+fn ab_bench(core: &Path) -> Workbench {
+    let bench = bench(core, "vram_limit: \"256MiB\"");
+    let config = std::fs::read_to_string(bench.path("plugins.ron")).expect("it is there");
+    bench.write("plugins.ron", config.replacen('(', "(verify_proofs: false, ", 1));
+    bench
+}
+
+#[test]
+fn joules_of_the_card_are_in_every_report_of_an_experiment() {
+    let Some(core) = cuda_core() else { return };
+    let bench = ab_bench(&core);
+    // Another card that the driver has, and CUDA does not show.
+    let cards = "GPU-another:watts=70 GPU-00010203-0405-0607-0809-0a0b0c0d0e00:watts=250";
+    let conditions = ["--fail-if", "A.mean_watts > 500.0", "--fail-if", "B.joules_per_proof < 0.1"];
+    // About 3 s a run.
+    let files = ["-c", "60", "--csv", "runs.csv", "--html", "page.html"];
+    let output = ab(&bench, &[&conditions[..], &files].concat(), Some(cards));
+    let report = report(&output);
+    for arm in report["arms"].as_array().expect("a list") {
+        let energy = &arm["figures"]["energy"];
+        let watts = energy["mean_watts"].as_f64().expect("it is known");
+        assert!((watts / 250.0 - 1.0).abs() < 0.1, "{energy}");
+        for round in arm["rounds"].as_array().expect("a list") {
+            let number = |value: &Value| value.as_f64().expect("a number");
+            let joules = number(&round["energy"]["mean_watts"]) * number(&round["seconds"]);
+            let per_proof = joules / number(&round["proofs"]);
+            assert!((number(&round["energy"]["joules_per_proof"]) / per_proof - 1.0).abs() < 1e-9, "{round}");
+        }
+    }
+    let by_joules = |comparisons: &Value| {
+        let comparisons = comparisons.as_array().expect("a list").iter();
+        comparisons.filter(|comparison| comparison["metric"] == "joules_per_proof").count()
+    };
+    assert_eq!(by_joules(&report["comparisons"]), 1);
+    let csv = std::fs::read_to_string(bench.path("runs.csv")).expect("it was written");
+    assert!(csv.lines().next().expect("a head").contains(",joules,joules_per_proof,mean_watts,"), "{csv}");
+    let page = std::fs::read_to_string(bench.path("page.html")).expect("it was written");
+    assert!(page.contains("id=\"joules_per_proof-B-A\""), "the comparison is on the page");
+    assert!(page.contains("Joules a proof of each round"), "the rounds are on the page");
+    bench.write("first.json", &output.stdout);
+    let compared = bench.succeed(&["report", "--compare", "first.json", "first.json", "--json"]);
+    let compared: Value = serde_json::from_str(&compared).expect("JSON");
+    assert_eq!(by_joules(&compared["comparisons"]), 2, "two arms");
+}
+
+#[test]
+fn without_the_drivers_library_joules_are_not_told_and_no_condition_may_ask_for_them() {
+    let Some(core) = cuda_core() else { return };
+    // SAFETY: the library's constructors run in any process that asks for a card's state.
+    if unsafe { libloading::Library::new("libnvidia-ml.so.1") }.is_ok() {
+        println!("skipped: this machine has a driver");
+        return;
+    }
+    let bench = ab_bench(&core);
+    let refused = ab(&bench, &["--fail-if", "A.joules_per_proof > 1.0"], None);
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("joules_per_proof"), "{}", stderr(&refused));
+    let report = report(&ab(&bench, &["-c", "20"], None));
+    let figures = &report["arms"][0]["figures"];
+    assert_eq!((&figures["energy"], &figures["energy_unknown"]), (&Value::Null, &Value::Null));
+}
+
+#[test]
+fn a_run_that_is_too_short_for_joules_says_so_and_leaves_conditions_on_them_open() {
+    let Some(core) = cuda_core() else { return };
+    let bench = ab_bench(&core);
+    let cards = "GPU-00010203-0405-0607-0809-0a0b0c0d0e00:watts=250";
+    let arguments = ["-c", "20", "--fail-if", "A.joules_per_proof > 1.0"];
+    let output = ab(&bench, &arguments, Some(cards));
+    assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let figures = &report["arms"][0]["figures"];
+    assert_eq!(figures["energy"], Value::Null);
+    assert!(figures["energy_unknown"].as_str().expect("why").contains("too few to tell energy"), "{figures}");
+    assert_eq!(report["conditions"][0]["holds"], Value::Null);
+}

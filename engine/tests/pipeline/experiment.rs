@@ -57,6 +57,7 @@ fn experiment(arms: &[Arm], load: Load, most_rounds: usize, shortest_run_s: f64)
         most_rounds,
         shortest_run_s,
         budget: Duration::from_secs(3600),
+        meter: None,
         jobs: Jobs { make: &|| job(PARTITIONS), names: &names() },
         stop: &stop,
     };
@@ -183,6 +184,7 @@ fn an_experiment_that_is_stopped_ends_with_what_it_has() {
         most_rounds: 1000,
         shortest_run_s: 0.0,
         budget: Duration::from_secs(3600),
+        meter: None,
         jobs: Jobs { make: &|| job(PARTITIONS), names: &names() },
         stop: &stop,
     };
@@ -244,6 +246,7 @@ fn without_time(quick_rounds: u32, budget: Duration) -> Result<Rounds, Experimen
         most_rounds: 1000,
         shortest_run_s: 0.0,
         budget,
+        meter: None,
         jobs: Jobs { make: &|| job(1), names: &names() },
         stop: &stop,
     };

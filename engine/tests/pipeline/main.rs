@@ -1,5 +1,6 @@
 //! The engine as a whole, over the CPU core and cores that fail: no partition is lost, no wrong proof gets out.
 
+mod energy;
 mod experiment;
 mod faulty;
 mod handed_on;

@@ -36,6 +36,7 @@ impl ScriptedCore {
         let device = |(index, capacity_bytes): (usize, &u64)| Device {
             name: format!("card {index}"),
             capacity_bytes: *capacity_bytes,
+            uuid: None,
         };
         Self {
             inner: CpuCore::new(1 << 30, Some(1)).expect("a thread"),
@@ -43,6 +44,14 @@ impl ScriptedCore {
             script: Arc::new(script),
             load: Box::new(|_| Ok(())),
         }
+    }
+
+    /// Its devices with these UUIDs.
+    pub fn with_uuids(mut self, uuids: &[&str]) -> Self {
+        for (device, uuid) in self.devices.iter_mut().zip(uuids) {
+            device.uuid = Some((*uuid).to_owned());
+        }
+        self
     }
 
     pub fn on_load(

@@ -77,6 +77,7 @@ impl Simulated {
         let device = |index: usize, rng: &mut ChaCha20Rng| Device {
             name: format!("simulated {index}"),
             capacity_bytes: largest + rng.gen_range(0..2_000),
+            uuid: None,
         };
         let inner = Inner {
             devices: (0..devices).map(|index| device(index, rng)).collect(),

@@ -15,7 +15,7 @@ use super::work::{self, Work, WorkArgs};
 use super::{CliError, Exit, config, print};
 use crate::experiment::{
     Arm, ArmReport, Arrivals, Common, ConditionReport, Experiment, ExperimentError, ExperimentReport, Jobs,
-    Load, Machine, Metric, Rounds, SHORTEST_RUN_S, WorkReport, comparisons, condition_names,
+    Load, Machine, Meter, Metric, Rounds, SHORTEST_RUN_S, WorkReport, comparisons, condition_names,
 };
 use crate::host::{ByteSize, Config, library_places};
 use crate::proof::vkey;
@@ -93,7 +93,10 @@ pub fn run(explicit_config: Option<&Path>, mut args: AbArgs) -> Result<Exit, Cli
     check_files(&config, &args)?;
     let gates = gates(&args.fail_if)?;
     let arms = arms::arms(&config, &args)?;
-    check_conditions(&gates, arms.len())?;
+    // Without a card that could be asked for its energy, no library of the driver is opened.
+    let has_card = |arm: &Arm| arm.core.devices().iter().any(|device| device.uuid.is_some());
+    let meter = arms.iter().any(has_card).then(Meter::of_driver).flatten();
+    check_conditions(&gates, &arms, meter.as_ref())?;
     let names = work::names(&args.work)?;
     let work = Work::load(&args.work)?;
     let load = load(&args);
@@ -111,6 +114,7 @@ pub fn run(explicit_config: Option<&Path>, mut args: AbArgs) -> Result<Exit, Cli
         most_rounds: args.rounds as usize,
         shortest_run_s: SHORTEST_RUN_S,
         budget: args.budget,
+        meter: meter.as_ref(),
         jobs: Jobs { make: &|| work.job(0), names: &names },
         stop: &stop,
     };
@@ -185,8 +189,9 @@ fn bad_condition(error: GateError) -> CliError {
 }
 
 /// Whether conditions can be worked out at all: better known before hours of runs than after.
-fn check_conditions(gates: &[Gate], arms: usize) -> Result<(), CliError> {
-    let names = condition_names(arms);
+fn check_conditions(gates: &[Gate], arms: &[Arm], meter: Option<&Meter>) -> Result<(), CliError> {
+    let with_energy = |arm: &Arm| meter.is_some_and(|meter| meter.counters(arm.core.devices()).is_some());
+    let names = condition_names(&arms.iter().map(with_energy).collect::<Vec<_>>());
     gates.iter().try_for_each(|gate| gate.holds(&names).map(|_| ())).map_err(bad_condition)
 }
 
@@ -240,7 +245,7 @@ fn assemble(
         conditions: Vec::new(),
     };
     let figures = report.condition_figures();
-    // An arm without figures was told as failed; its conditions hold neither way.
+    // An arm without figures was told as failed, and energy that is not known as such: conditions on them hold neither way.
     let condition =
         |gate: &Gate| ConditionReport { condition: gate.text().to_owned(), holds: gate.holds(&figures).ok() };
     report.conditions = gates.iter().map(condition).collect();

@@ -56,7 +56,8 @@ impl CpuCore {
                 device: 0,
                 message: format!("could not start the threads: {error}"),
             })?;
-        let device = Device { name: "host memory".to_owned(), capacity_bytes: memory_budget_bytes };
+        let device =
+            Device { name: "host memory".to_owned(), capacity_bytes: memory_budget_bytes, uuid: None };
         Ok(Self { pool: Arc::new(pool), devices: [device] })
     }
 

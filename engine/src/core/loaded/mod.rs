@@ -136,6 +136,7 @@ impl LoadedCore {
         let device = |record: &interlock_core_api::DeviceRecord| Device {
             name: record.name.to_string(),
             capacity_bytes: record.capacity_bytes,
+            uuid: Some(record.uuid.to_string()).filter(|uuid| !uuid.is_empty()),
         };
         let devices = records.iter().map(device).collect();
         Ok(Self { name, opened, devices, keys: Arc::default() })

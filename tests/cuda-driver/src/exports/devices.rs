@@ -34,6 +34,11 @@ fn name_device(place: *mut c_char, room: c_int, device: c_int) -> Status {
     copied(place as usize, name.as_ptr() as usize, name.len())
 }
 
+/// `GPU-00010203-0405-0607-0809-0a0b0c0d0e00` for device 0; the last byte is the ordinal.
+fn uuid_of(device: c_int) -> [u8; 16] {
+    std::array::from_fn(|place| if place < 15 { place as u8 } else { device as u8 })
+}
+
 // Devices and contexts.
 functions! {
     Host cuInit(_flags: c_uint) {
@@ -59,6 +64,11 @@ functions! {
     Host cuDeviceGetName(name: *mut c_char, room: c_int, device: c_int) {
         check |state: &mut State| state.check_device(device),
         do |_: &mut State| name_device(name, room, device),
+        note nothing,
+    }
+    Host cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) {
+        check |state: &mut State| state.check_device(device),
+        do |_: &mut State| put(uuid, uuid_of(device)),
         note nothing,
     }
     Host cuDeviceGetAttribute(value: *mut c_int, which: c_int, device: c_int) {
