@@ -88,18 +88,14 @@ pub fn check_writable(path: &Path) -> Result<(), CliError> {
 /// A file that is written as things happen, and so not whole until they have.
 ///
 /// # Errors
-/// [`Exit::Output`], with the path. The folder is not made.
+/// [`Exit::Output`], with the path. The folder is made when it is not there.
 pub fn create(path: &Path) -> Result<File, CliError> {
-    File::create(path).map_err(|error| unwritten(path, &error))
+    let made = fs::create_dir_all(folder_of(path)).and_then(|()| File::create(path));
+    made.map_err(|error| unwritable(path, &error))
 }
 
-/// Why a file of [`create`] is not there, or not whole.
-pub fn unwritten(path: &Path, error: &dyn std::error::Error) -> CliError {
-    CliError::new(Exit::Output, format!("{}: cannot be written: {error}", path.display()))
-        .with_help("The folder must exist and be writable, and the disk not full.")
-}
-
-fn unwritable(path: &Path, error: &io::Error) -> CliError {
+/// Why an output is not there, or not whole.
+pub fn unwritable(path: &Path, error: &dyn std::error::Error) -> CliError {
     CliError::new(Exit::Output, format!("{}: cannot be written: {error}", path.display()))
         .with_help("Check that the folder can be written and the disk is not full.")
 }

@@ -141,10 +141,10 @@ impl Outputs {
             simulate_watched(scenario, policy, &PolicyLibrary::fallback(), recorder, &mut spoken(policy));
         let simulated = simulated.map_err(failed)?;
         if let (Some(timeline), Some(path)) = (&timeline, self.timelines.get(index)) {
-            timeline.finish().map_err(|error| output::unwritten(path, &error))?;
+            timeline.finish().map_err(|error| output::unwritable(path, &error))?;
         }
         if let (Some(trace), Some(path)) = (trace, self.traces.get(index)) {
-            trace.finish().map_err(|error| output::unwritten(path, &error))?;
+            trace.finish().map_err(|error| output::unwritable(path, &error))?;
         }
         Ok(simulated)
     }

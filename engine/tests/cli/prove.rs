@@ -139,11 +139,11 @@ fn every_line_of_timeline_and_trace_says_whose_it_is() {
         "--workers",
         "2",
         "--timeline",
-        "t.csv",
+        "out/events/t.csv",
         "--trace",
-        "t.json",
+        "out/t.json",
     ]);
-    let mut reader = csv::Reader::from_path(bench.path("t.csv")).expect("opens");
+    let mut reader = csv::Reader::from_path(bench.path("out/events/t.csv")).expect("opens");
     let header = reader.headers().expect("a header").clone();
     let column = |name| header.iter().position(|field| field == name).expect("the column");
     let (mut left, mut begin) = (0, Vec::new());
@@ -172,7 +172,7 @@ fn every_line_of_timeline_and_trace_says_whose_it_is() {
     ];
     assert_eq!(begin, expected);
     let trace: Value =
-        serde_json::from_slice(&fs::read(bench.path("t.json")).expect("written")).expect("JSON");
+        serde_json::from_slice(&fs::read(bench.path("out/t.json")).expect("written")).expect("JSON");
     let begun = |name: &str| {
         let events = trace.as_array().expect("an array").iter();
         let spans = events.filter(|event| event["ph"] == "B" && event["name"] == name);

@@ -104,6 +104,12 @@ fn each_policy_gets_files_of_its_own() {
     // One policy: the name as it was given.
     figures(&bench, &["--policy", "two-lock", "--timeline", "alone.csv"]);
     assert_eq!(bench.files("alone"), ["alone.csv"]);
+    // A folder that is not there is made, as for every output.
+    figures(
+        &bench,
+        &["--policy", "two-lock", "--timeline", "new/a/events.csv", "--trace", "new/b/trace.json"],
+    );
+    assert!(bench.path("new/a/events.csv").is_file() && bench.path("new/b/trace.json").is_file());
 }
 
 #[test]
@@ -144,8 +150,9 @@ fn bad_policies_exit_with_4_and_bad_outputs_before_any_work() {
     assert_eq!(exit(&["--policy", "two-lock", "--policy", "two-lock"]).0, Some(2));
     assert_eq!(exit(&["--timeline", "scenario.ron", "--policy", "two-lock"]).0, Some(2));
     assert_eq!(exit(&["--timeline", "same", "--trace", "same"]).0, Some(2));
-    let (code, error) = exit(&["--timeline", "no/such/folder/events.csv"]);
+    let (code, error) = exit(&["--timeline", "scenario.ron/events.csv", "--policy", "two-lock"]);
     assert_eq!(code, Some(5), "{error}");
+    assert!(error.contains("scenario.ron/events.csv"), "{error}");
     let (code, error) = exit(&["--trace", "/dev/full", "--policy", "two-lock"]);
     assert_eq!(code, Some(5), "{error}");
     assert_eq!(fs::read_to_string(bench.path("scenario.ron")).expect("still there"), SCENARIO);

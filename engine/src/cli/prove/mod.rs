@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 
-use super::output::create;
 use super::work::{self, Work, WorkArgs};
-use super::{CliError, Exit, config, print};
+use super::{CliError, Exit, config, output, print};
 use crate::control;
 use crate::host::{Config, ControlSocket, PolicyLibrary};
 use crate::pipeline::{Engine, EngineError, NoRecorder, Recorder};
@@ -82,7 +81,7 @@ pub fn run(explicit_config: Option<&Path>, mut args: ProveArgs) -> Result<Exit, 
     let args = &args;
     let names = work::names(&args.work)?;
     let outputs = Outputs::new(args, &names)?;
-    let trace = args.trace.as_deref().map(create).transpose()?;
+    let trace = args.trace.as_deref().map(output::create).transpose()?;
     let _trace = report::start_logging(trace);
     let config = with_overrides(config::load(explicit_config)?, args);
     let policy = PolicyLibrary::configured(&config, &config.policy)?;
@@ -95,8 +94,12 @@ pub fn run(explicit_config: Option<&Path>, mut args: ProveArgs) -> Result<Exit, 
         work.write_vkey(path)?;
     }
 
-    let timeline =
-        args.timeline.as_deref().map(create).transpose()?.map(|file| Arc::new(CsvTimeline::new(file)));
+    let timeline = args
+        .timeline
+        .as_deref()
+        .map(output::create)
+        .transpose()?
+        .map(|file| Arc::new(CsvTimeline::new(file)));
     let recorder: Arc<dyn Recorder> = match &timeline {
         Some(timeline) => timeline.clone(),
         None => Arc::new(NoRecorder),
@@ -139,10 +142,8 @@ pub fn run(explicit_config: Option<&Path>, mut args: ProveArgs) -> Result<Exit, 
     };
     drop(control);
     drop(engine);
-    if let Some(timeline) = timeline {
-        timeline.finish().map_err(|error| {
-            CliError::new(Exit::Output, format!("the timeline could not be written: {error}"))
-        })?;
+    if let (Some(timeline), Some(path)) = (timeline, &args.timeline) {
+        timeline.finish().map_err(|error| output::unwritable(path, &error))?;
     }
     if args.json {
         print::json(&run)?
