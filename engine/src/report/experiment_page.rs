@@ -18,7 +18,7 @@ use crate::experiment::{
 #[template(path = "experiment.html")]
 pub struct ExperimentPage<'a> {
     title: String,
-    ending: String,
+    subtitle: String,
     style: &'static str,
     script: &'static str,
     verdicts: Vec<VerdictBox>,
@@ -101,7 +101,7 @@ impl<'a> ExperimentPage<'a> {
             |arm: &ArmReport| Some(format!("{}: {}", short_name(report, arm), arm.failed.as_ref()?));
         Self {
             title: title(report),
-            ending: ending(report),
+            subtitle: ending(report),
             style: page::STYLE,
             script: page::SCRIPT,
             verdicts: verdicts(report),
