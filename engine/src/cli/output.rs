@@ -7,6 +7,20 @@ use std::path::{Path, PathBuf};
 
 use super::{CliError, Exit};
 
+/// What a run has to say for itself.
+#[derive(Debug, clap::Args)]
+pub struct ReportArgs {
+    /// Print the report as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Write a trace that Perfetto opens
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Write a CSV file with a line for each event
+    #[arg(long, value_name = "FILE")]
+    pub timeline: Option<PathBuf>,
+}
+
 /// Writes a file whole or not at all: into a temporary file beside it, then renamed over it. A symbolic
 /// link is followed.
 ///

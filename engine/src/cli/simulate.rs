@@ -9,6 +9,7 @@ use interlock_simulator::{
     simulate_watched,
 };
 
+use super::output::ReportArgs;
 use super::{CliError, Exit, config, output, print};
 use crate::host::PolicyLibrary;
 use crate::interlock::{Recorder, TimelineEvent};
@@ -20,7 +21,8 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// The policies run in virtual time, through the arbiter of production. The same seed gives the same figures.
 ///
 /// A job is all its partitions; the figures of --json call one that was proved a proof. A run that takes long says on standard error how
-/// far it is. The exit code is 1 where no job was proved. How scenarios are written: engine/simulator/README.md.
+/// far it is. With several policies, each has a trace and a timeline of its own, with its name before the extension. The exit code
+/// is 1 where no job was proved. How scenarios are written: engine/simulator/README.md.
 #[derive(Debug, clap::Args)]
 pub struct SimulateArgs {
     /// The scenario: the machine, the work, what goes wrong
@@ -32,15 +34,8 @@ pub struct SimulateArgs {
     /// What all random numbers come from, instead of the scenario's seed
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Print all figures as JSON
-    #[arg(long)]
-    json: bool,
-    /// Write a trace that Perfetto opens; with several policies, the name of each comes before the extension
-    #[arg(long, value_name = "FILE")]
-    trace: Option<PathBuf>,
-    /// Write a CSV file with a line for each event, likewise
-    #[arg(long, value_name = "FILE")]
-    timeline: Option<PathBuf>,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 pub fn run(explicit_config: Option<&Path>, args: &SimulateArgs) -> Result<Exit, CliError> {
@@ -67,7 +62,7 @@ pub fn run(explicit_config: Option<&Path>, args: &SimulateArgs) -> Result<Exit, 
     }
     let seconds = begun.elapsed().as_secs_f64();
     eprintln!("{events} events in {seconds:.3} s: {:.0} a second", events as f64 / seconds.max(1e-9));
-    if args.json {
+    if args.report.json {
         print::json(&figures)?
     } else {
         print::text(&interlock_simulator::render(&figures))?
@@ -114,7 +109,7 @@ impl Outputs {
         let files = |base: &Option<PathBuf>| {
             base.as_deref().map_or(Ok(Vec::new()), |base| output::names(base, &names))
         };
-        let outputs = Self { timelines: files(&args.timeline)?, traces: files(&args.trace)? };
+        let outputs = Self { timelines: files(&args.report.timeline)?, traces: files(&args.report.trace)? };
         let all = outputs.timelines.iter().chain(&outputs.traces).map(PathBuf::as_path);
         output::check_distinct(all, [args.scenario.as_path()])?;
         Ok(outputs)

@@ -26,7 +26,7 @@ impl Outputs {
     pub fn new(args: &ProveArgs, names: &[String]) -> Result<Self, CliError> {
         let proofs = output_names(&args.proof, names)?;
         let publics = output_names(&args.public, names)?;
-        let single = [&args.vkey, &args.trace, &args.timeline];
+        let single = [&args.vkey, &args.report.trace, &args.report.timeline];
         let outputs = single.into_iter().flatten().chain(&proofs).chain(&publics);
         check_distinct(outputs.map(PathBuf::as_path), args.work.files())?;
         Ok(Self { proofs, publics, format: args.proof_format })

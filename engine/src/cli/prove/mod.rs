@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 
+use super::output::ReportArgs;
 use super::work::{self, Work, WorkArgs};
 use super::{CliError, Exit, config, output, print};
 use crate::control;
@@ -57,15 +58,8 @@ pub struct ProveArgs {
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
 
-    /// Print the report as JSON
-    #[arg(long)]
-    json: bool,
-    /// Write a trace that Perfetto opens
-    #[arg(long, value_name = "FILE")]
-    trace: Option<PathBuf>,
-    /// Write a CSV file with a line for each event
-    #[arg(long, value_name = "FILE")]
-    timeline: Option<PathBuf>,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -81,7 +75,7 @@ pub fn run(explicit_config: Option<&Path>, mut args: ProveArgs) -> Result<Exit, 
     let args = &args;
     let names = work::names(&args.work)?;
     let outputs = Outputs::new(args, &names)?;
-    let trace = args.trace.as_deref().map(output::create).transpose()?;
+    let trace = args.report.trace.as_deref().map(output::create).transpose()?;
     let _trace = report::start_logging(trace);
     let config = with_overrides(config::load(explicit_config)?, args);
     let policy = PolicyLibrary::configured(&config, &config.policy)?;
@@ -94,12 +88,8 @@ pub fn run(explicit_config: Option<&Path>, mut args: ProveArgs) -> Result<Exit, 
         work.write_vkey(path)?;
     }
 
-    let timeline = args
-        .timeline
-        .as_deref()
-        .map(output::create)
-        .transpose()?
-        .map(|file| Arc::new(CsvTimeline::new(file)));
+    let timeline = args.report.timeline.as_deref().map(output::create).transpose()?;
+    let timeline = timeline.map(|file| Arc::new(CsvTimeline::new(file)));
     let recorder: Arc<dyn Recorder> = match &timeline {
         Some(timeline) => timeline.clone(),
         None => Arc::new(NoRecorder),
@@ -142,10 +132,10 @@ pub fn run(explicit_config: Option<&Path>, mut args: ProveArgs) -> Result<Exit, 
     };
     drop(control);
     drop(engine);
-    if let (Some(timeline), Some(path)) = (timeline, &args.timeline) {
+    if let (Some(timeline), Some(path)) = (timeline, &args.report.timeline) {
         timeline.finish().map_err(|error| output::unwritable(path, &error))?;
     }
-    if args.json {
+    if args.report.json {
         print::json(&run)?
     } else {
         print::text(&report::render(&run))?
