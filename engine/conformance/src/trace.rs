@@ -6,6 +6,7 @@ use interlock_arbiter::{Command, Event, Outcome, PlaceError, PolicyFault};
 use interlock_policy_api::{
     Observation, ObservationKind, Request, RequestFlags, Verdict, VerdictKind, View, WakeSet,
 };
+use interlock_settings::units::exact_bytes;
 
 use crate::record::{Call, Entry};
 use crate::run::time;
@@ -18,7 +19,7 @@ pub(crate) trait Said {
 impl Said for Verdict {
     fn said(&self) -> String {
         match self.kind {
-            VerdictKind::ENTER => format!("Enter, {}", bytes(self.reserve_bytes)),
+            VerdictKind::ENTER => format!("Enter, {}", exact_bytes(self.reserve_bytes)),
             VerdictKind::SKIP => "Skip".to_owned(),
             VerdictKind::WAIT if self.deadline_ns == Verdict::NO_DEADLINE => {
                 format!("Wait for {}", events(self.wake))
@@ -101,8 +102,8 @@ fn event_text(event: &Event) -> String {
             "task {} comes, priority {}, {} staged, {} at its peak{}",
             spec.task.0,
             spec.priority,
-            bytes(spec.staged_bytes),
-            bytes(spec.peak_bytes),
+            exact_bytes(spec.staged_bytes),
+            exact_bytes(spec.peak_bytes),
             if spec.retry { ", again after a failure" } else { "" }
         ),
         Event::StageEnded { task, outcome } => {
@@ -152,7 +153,7 @@ fn facts(request: &Request, view: &View<'_>) -> String {
     ];
     let flags: Vec<_> =
         known.iter().filter(|(flag, _)| request.flags.contains(*flag)).map(|(_, name)| *name).collect();
-    let (need, free) = (bytes(request.need_bytes), bytes(view.free_bytes));
+    let (need, free) = (exact_bytes(request.need_bytes), exact_bytes(view.free_bytes));
     format!(
         "needs {need}, {free} free [{}], waiting {:?}, inside {:?}",
         flags.join(", "),
@@ -172,36 +173,25 @@ fn seen_text(seen: &Observation) -> String {
         ObservationKind::TASK_LEFT => "left",
         ObservationKind(_) => "something",
     };
-    format!("task {}, {}: {what}, {}", seen.task, seen.stage, bytes(seen.bytes))
+    format!("task {}, {}: {what}, {}", seen.task, seen.stage, exact_bytes(seen.bytes))
 }
 
 fn command_text(command: &Command) -> String {
     match command {
         Command::Run { task, stage, inline, held_bytes, .. } => {
             let inline = if *inline { ", staged inline" } else { "" };
-            let held = bytes(*held_bytes);
+            let held = exact_bytes(*held_bytes);
             format!("task {} is let into {stage} and holds {held}{inline}", task.0)
         }
         Command::Skipped { task, .. } => format!("task {} skips Stage", task.0),
         Command::Freed { task, locks, bytes: freed } => {
-            format!("task {} gives back {} and the locks [{}]", task.0, bytes(*freed), locks.join(", "))
+            format!("task {} gives back {} and the locks [{}]", task.0, exact_bytes(*freed), locks.join(", "))
         }
         Command::Refused { task, refusal, .. } => format!("refused, task {}: {refusal}", task.0),
         Command::Slow { task, .. } => format!("too slow about task {}", task.0),
         Command::Left { task } => format!("task {} leaves", task.0),
         Command::Quarantined(why) => format!("quarantine: {why}"),
         Command::Drained => "drained".to_owned(),
-    }
-}
-
-/// Bytes with the largest unit of which they are a small multiple: to the last byte in each case.
-fn bytes(count: u64) -> String {
-    let units = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    let fits =
-        |(unit, _): &&(u64, &str)| count.is_multiple_of(*unit) && (1..10_000).contains(&(count / unit));
-    match units.iter().find(fits) {
-        Some((unit, name)) => format!("{} {name}", count / unit),
-        None => format!("{count} bytes"),
     }
 }
 
@@ -219,23 +209,4 @@ fn events(wake: WakeSet) -> String {
     let names: Vec<_> =
         known.iter().filter(|(event, _)| wake.intersects(*event)).map(|(_, name)| *name).collect();
     if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::bytes;
-
-    #[test]
-    fn bytes_have_a_unit_where_that_leaves_nothing_out() {
-        for (count, text) in [
-            (0, "0 bytes"),
-            (1_023, "1023 bytes"),
-            (3 << 30, "3 GiB"),
-            ((3 << 30) + 1, "3221225473 bytes"),
-            (1_536 << 20, "1536 MiB"),
-            (20_001 << 10, "20481024 bytes"),
-        ] {
-            assert_eq!(bytes(count), text);
-        }
-    }
 }

@@ -4,8 +4,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use interlock_calibrate::{CalibrateError, Comparison, Conditions, Costs, Measured, Note, predict};
+use interlock_settings::units;
 use interlock_simulator::Scenario;
-use interlock_timeline::{Timeline, units};
+use interlock_timeline::Timeline;
 
 use super::output::{check_distinct, write_whole};
 use super::{CliError, Exit, config, print};

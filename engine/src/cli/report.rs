@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use interlock_settings::units;
 use interlock_timeline::Timeline;
 use interlock_timeline::figures::Figures;
 use interlock_timeline::page::RunPage;
-use interlock_timeline::units;
 
 use super::output::{check_distinct, write_whole};
 use super::{CliError, Exit, print};

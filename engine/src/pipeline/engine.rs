@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use interlock_timeline::units::exact_bytes;
+use interlock_settings::units::exact_bytes;
 
 use super::dump::Dumper;
 use super::job::{Job, JobHandle};

@@ -6,7 +6,7 @@ use std::sync::mpsc::Receiver;
 
 use bellperson::groth16::Proof;
 use blstrs::{Bls12, Scalar};
-use interlock_timeline::units::exact_bytes;
+use interlock_settings::units::exact_bytes;
 use serde::Serialize;
 
 use super::shared::JobContext;

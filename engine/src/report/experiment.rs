@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::io;
 
 use interlock_experiment::Verdict;
+use interlock_settings::units::bytes;
 
-use super::text::bytes;
 use crate::experiment::{
     ArmReport, ComparisonReport, Energy, ExperimentReport, LockSeconds, MeanFigures, SavedComparison,
     StopReason,

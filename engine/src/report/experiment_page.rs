@@ -4,8 +4,9 @@ use std::io;
 
 use askama::Template;
 use interlock_experiment::{Interval, Verdict};
+use interlock_settings::units;
 use interlock_timeline::chart::Chart;
-use interlock_timeline::{page, units};
+use interlock_timeline::page;
 
 use super::experiment::{ending, metric_name, ratio_text, seen, sentence, short_name, verdict, words};
 use crate::experiment::{

@@ -3,6 +3,8 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use interlock_settings::units::bytes;
+
 use super::RunReport;
 use crate::pipeline::{DeviceReport, PartitionReport};
 
@@ -111,11 +113,6 @@ fn write_device(text: &mut String, device: &DeviceReport) -> std::fmt::Result {
         writeln!(text, "  {}: {name} = {value}", device.policy)?;
     }
     Ok(())
-}
-
-/// A number of bytes with a unit that suits it.
-pub(crate) fn bytes(bytes: u64) -> String {
-    indicatif::BinaryBytes(bytes).to_string()
 }
 
 /// A duration with a unit that suits it.

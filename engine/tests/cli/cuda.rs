@@ -100,7 +100,7 @@ fn settings_that_cannot_be_are_named_with_their_numbers() {
         ("devices: [7]", &["device 7: there is one, number 0"]),
         ("vram_limit: \"64MiB\", key_memory: \"64MiB\"", &["key_memory of 67108864 bytes", "67108864 bytes"]),
         ("vram_limit: \"8GiB\"", &["8589934592", "bytes free"]),
-        ("vram_limit: \"128KiB\"", &["a task needs", "staged", "96.0 KiB (98304 B) for tasks", "vram_limit"]),
+        ("vram_limit: \"128KiB\"", &["a task needs", "staged", "96 KiB for tasks", "vram_limit"]),
     ];
     for (settings, words) in cases {
         let bench = bench(&core, settings);

@@ -13,7 +13,6 @@ pub mod figures;
 pub mod page;
 mod reader;
 mod timeline;
-pub mod units;
 
 pub use error::{Place, Problem, ReadError};
 pub use reader::{Line, Reader};

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use askama::Template;
 use interlock_arbiter::TimelineKind;
+use interlock_settings::units;
 use serde::Serialize;
 
 use crate::chart::{Chart, letter, sentence};
 use crate::figures::{Figures, Named, Times};
 use crate::timeline::Timeline;
-use crate::units;
 
 /// The style sheet of pages, the chart's included.
 pub const STYLE: &str =

@@ -131,7 +131,7 @@ fn the_chart_is_walked_with_the_keyboard() {
         Activity::Wait(stage) => format!("waits for {stage}"),
         other => timeline.activity_name(other),
     };
-    let took = interlock_timeline::units::time(lane[1].length_ns());
+    let took = interlock_settings::units::time(lane[1].length_ns());
     assert!(said.starts_with(&format!("worker 0: {name} – job 1, partition ")), "{said}");
     assert!(said.contains(&format!(" for {took}")), "{said}, not {took}");
 }

@@ -1,4 +1,4 @@
-//! Times, sizes and shares as people read them. `templates/chart.js` writes them in the same way.
+//! Times, sizes and shares as people read them. `chart.js` of the timeline writes them in the same way.
 
 /// Three digits and a unit: `1.82 s`, `18.0 ms`, `38.1 µs`; minutes and hours from two minutes on.
 pub fn time(ns: u64) -> String {
@@ -34,9 +34,17 @@ pub fn bytes(bytes: u64) -> String {
     format!("{} {}", three_digits(value), units[unit])
 }
 
-/// `24.0 MiB (25165825 B)`, `512 B`: for sizes that are held against each other.
+/// `24 MiB`, `24.0 MiB (25165825 B)`, `512 B`: to the last byte, for sizes that are held against each other.
 pub fn exact_bytes(count: u64) -> String {
-    if count < 1024 { bytes(count) } else { format!("{} ({count} B)", bytes(count)) }
+    let units = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    // The largest of which it is a small multiple.
+    let fits =
+        |(unit, _): &&(u64, &str)| count.is_multiple_of(*unit) && (1..10_000).contains(&(count / unit));
+    match units.iter().find(fits) {
+        Some((unit, name)) => format!("{} {name}", count / unit),
+        None if count < 1024 => bytes(count),
+        None => format!("{} ({count} B)", bytes(count)),
+    }
 }
 
 /// `87.4 %`.
@@ -73,5 +81,20 @@ mod tests {
         assert_eq!(share(0.8739), "87.4 %");
         let numbers = [0.0, 0.00352, 0.041, 0.467, 3.876, 41.31, 9993.4].map(three_digits);
         assert_eq!(numbers, ["0.00", "0.0035", "0.041", "0.47", "3.88", "41.3", "9993"]);
+    }
+
+    #[test]
+    fn exact_sizes_leave_no_byte_out() {
+        for (count, text) in [
+            (0, "0 B"),
+            (1_023, "1023 B"),
+            (1_025, "1.00 KiB (1025 B)"),
+            (3 << 30, "3 GiB"),
+            ((3 << 30) + 1, "3.00 GiB (3221225473 B)"),
+            (1_536 << 20, "1536 MiB"),
+            (20_001 << 10, "19.5 MiB (20481024 B)"),
+        ] {
+            assert_eq!(exact_bytes(count), text);
+        }
     }
 }
