@@ -4,7 +4,6 @@
 //! Runs where `INTERLOCK_CUDA_CORE` names the library or it lies where cargo puts it, and where there is a driver;
 //! elsewhere each test says why it is skipped.
 
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use blstrs::{Bls12, G1Affine};
@@ -16,6 +15,7 @@ use interlock_engine::core::{Blinding, Core, CoreTask, ProvingKey};
 use interlock_engine::proof::Proof;
 use interlock_engine::srs::HBasis;
 use interlock_engine::srs::setup::generate_with_basis;
+use interlock_tests::libraries;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -38,20 +38,9 @@ fn rng(seed: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(seed)
 }
 
-fn library() -> PathBuf {
-    std::env::var_os("INTERLOCK_CUDA_CORE").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/libinterlock_cuda.so"),
-        PathBuf::from,
-    )
-}
-
 /// The core, or nothing, with a line that says why.
 fn cuda_core(options: &OpenOptions) -> Option<LoadedCore> {
-    let file = library();
-    if !file.exists() {
-        println!("skipped: {} has not been built", file.display());
-        return None;
-    }
+    let file = libraries::cuda_core()?;
     match LoadedCore::open("cuda", &file, options) {
         Ok(core) => Some(core),
         Err(error) if matches!(error.fault, LoadCoreFault::NoDriver | LoadCoreFault::NoDevice(_)) => {

@@ -5,3 +5,4 @@ pub mod fuzz;
 pub mod leftovers;
 pub mod libraries;
 pub mod prove;
+pub mod questions;

@@ -23,6 +23,18 @@ pub fn library(policy: &str) -> PathBuf {
     })
 }
 
+/// The CUDA core's library: where `INTERLOCK_CUDA_CORE` says, else where cargo puts it. Nothing, with a line that says why, when it has
+/// not been built.
+pub fn cuda_core() -> Option<PathBuf> {
+    let built = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/libinterlock_cuda.so");
+    let file = std::env::var_os("INTERLOCK_CUDA_CORE").map_or_else(built, PathBuf::from);
+    if !file.exists() {
+        println!("skipped: {} has not been built", file.display());
+        return None;
+    }
+    Some(file)
+}
+
 /// A policy that passed the checks, to be opened or isolated.
 ///
 /// # Panics

@@ -3,8 +3,9 @@
 use interlock_engine::host::{LoadFault, LoadedPolicy, OptionsText, PolicyLibrary, Verified};
 use interlock_engine::interlock::{PlaceError, PolicyFault, PolicyPort};
 use interlock_policy_api::testing::{request, view};
-use interlock_policy_api::{DeviceView, Observation, ObservationKind, Stage, VerdictKind};
+use interlock_policy_api::{Stage, VerdictKind};
 use interlock_tests::libraries::library;
+use interlock_tests::questions::{DEVICES, ask_all};
 
 fn faulty(options: &str) -> PolicyLibrary {
     let verified = Verified::file(&library("fixture-faulty"), None, None, &OptionsText::new(options));
@@ -13,32 +14,6 @@ fn faulty(options: &str) -> PolicyLibrary {
 
 fn panics_in(function: &str) -> LoadedPolicy {
     faulty(&format!("(panic_in: \"{function}\")")).instantiate().expect("only `create` may refuse")
-}
-
-const SEEN: Observation = Observation {
-    kind: ObservationKind::ENTERED,
-    stage: Stage::STAGE,
-    task: 1,
-    now_ns: 0,
-    duration_ns: 0,
-    bytes: 0,
-};
-const DEVICES: [DeviceView; 2] = [DeviceView { capacity_bytes: 8, free_bytes: 8, tasks: 0, computing: 0 }; 2];
-
-/// Asks everything once: decide, rank, place, observe, stats.
-fn ask_all(policy: &mut LoadedPolicy) -> [Result<(), PolicyFault>; 5] {
-    let (request, view) = (request(Stage::STAGE), view(&[]));
-    let place = policy.place(&request, &DEVICES).map_err(|error| match error {
-        PlaceError::Fault(fault) => fault,
-        PlaceError::NoSuchDevice { .. } => panic!("device 0 is there"),
-    });
-    [
-        policy.decide(&request, &view).map(drop),
-        policy.rank(&request, &view).map(drop),
-        place.map(drop),
-        policy.observe(&SEEN),
-        policy.stats().map(drop),
-    ]
 }
 
 #[test]

@@ -7,6 +7,7 @@ use interlock_policy_api::{
     DeviceView, LockView, Observation, ObservationKind, Request, RequestFlags, Stage, Strided, View,
 };
 use interlock_tests::libraries::verified;
+use interlock_tests::questions::{DEVICES, SEEN, ask_all};
 use proptest::prelude::*;
 
 const POLICIES: [&str; 4] = ["serialized-fallback", "single-lock", "two-lock", "vram-token"];
@@ -137,16 +138,6 @@ proptest! {
     }
 }
 
-const SEEN: Observation = Observation {
-    kind: ObservationKind::ENTERED,
-    stage: Stage::STAGE,
-    task: 1,
-    now_ns: 0,
-    duration_ns: 0,
-    bytes: 0,
-};
-const DEVICES: [DeviceView; 2] = [DeviceView { capacity_bytes: 8, free_bytes: 8, tasks: 0, computing: 0 }; 2];
-
 #[test]
 fn more_observations_than_the_channel_holds_all_arrive() {
     let [_, mut apart] = both("fixture-faulty", "");
@@ -158,29 +149,16 @@ fn more_observations_than_the_channel_holds_all_arrive() {
 
 #[test]
 fn a_panic_in_each_function_is_a_fault_of_that_function() {
-    let (request, view) =
-        (interlock_policy_api::testing::request(Stage::STAGE), interlock_policy_api::testing::view(&[]));
     for (index, function) in ["decide", "rank", "place", "observe", "stats"].into_iter().enumerate() {
         let [_, mut policy] = both("fixture-faulty", &format!("(panic_in: \"{function}\")"));
         for round in 0..3 {
-            let place = policy.place(&request, &DEVICES).map(drop).map_err(|error| match error {
-                PlaceError::Fault(fault) => fault,
-                PlaceError::NoSuchDevice { .. } => panic!("device 0 is there"),
-            });
-            let answers = [
-                policy.decide(&request, &view).map(drop),
-                policy.rank(&request, &view).map(drop),
-                place,
-                policy.observe(&SEEN),
-                policy.stats().map(drop),
-            ];
             let mut expected = [Ok(()); 5];
             expected[index] = Err(PolicyFault::Panicked);
             if function == "observe" && round == 0 {
                 // It is seen with the next question.
                 expected[index] = Ok(());
             }
-            assert_eq!(answers, expected, "{function}");
+            assert_eq!(ask_all(&mut policy), expected, "{function}");
         }
     }
 }

@@ -1,8 +1,9 @@
 //! `core: Cuda(...)` as people meet it when something is wrong, over a stand-in for the driver.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Output;
 
+use interlock_tests::libraries::cuda_core;
 use serde_json::Value;
 
 use super::support::{CHUNK_BYTES, Workbench, library, prove_multiplier, stderr};
@@ -10,19 +11,6 @@ use super::support::{CHUNK_BYTES, Workbench, library, prove_multiplier, stderr};
 /// The arguments that prove the multiplier.
 fn multiplier() -> Vec<&'static str> {
     prove_multiplier(&["--proof", "proof.json", "--public", "public.json"])
-}
-
-/// The CUDA core's library, or nothing, with a line that says why.
-fn cuda_core() -> Option<PathBuf> {
-    let file = std::env::var_os("INTERLOCK_CUDA_CORE").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/libinterlock_cuda.so"),
-        PathBuf::from,
-    );
-    if !file.exists() {
-        println!("skipped: {} has not been built", file.display());
-        return None;
-    }
-    Some(file)
 }
 
 /// A folder with the multiplier and a configuration with this core.

@@ -1,7 +1,6 @@
 //! Energy of runs, over a stand-in for the driver's management library.
 
 use std::ffi::{CString, c_char, c_int};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -13,22 +12,15 @@ use interlock_engine::experiment::{
 use interlock_engine::host::PolicyLibrary;
 use interlock_engine::interlock::Limits;
 use interlock_experiment::Verdict;
+use interlock_tests::libraries::library;
 
 use super::job;
 use super::scripted::ScriptedCore;
 
-fn library() -> PathBuf {
-    let test = std::env::current_exe().expect("the test runs from a file");
-    let mut folders = test.ancestors().skip(1).take(2);
-    let found = folders
-        .find_map(|folder| Some(folder.join("libinterlock_test_nvml.so")).filter(|library| library.exists()));
-    found.expect("cargo builds it with this test")
-}
-
 /// The stand-in with these cards and those of other tests.
 fn meter(cards: &str) -> Meter {
     // SAFETY: the stand-in does nothing when it is loaded.
-    let library = unsafe { libloading::Library::new(library()) }.expect("it is a library");
+    let library = unsafe { libloading::Library::new(library("test-nvml")) }.expect("it is a library");
     let words = CString::new(cards).expect("no zero in it");
     // SAFETY: the type is the function's own, and the words are a C string.
     let status = unsafe {
@@ -36,7 +28,7 @@ fn meter(cards: &str) -> Meter {
         steer.expect("the stand-in has it")(words.as_ptr())
     };
     assert_eq!(status, 0, "{cards}");
-    let meter = Meter::of_library(&self::library()).expect("it can be opened");
+    let meter = Meter::of_library(&self::library("test-nvml")).expect("it can be opened");
     // What it has counted is kept as long as it is loaded.
     std::mem::forget(library);
     meter

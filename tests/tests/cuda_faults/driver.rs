@@ -1,12 +1,12 @@
 //! The driver's stand-in in this process, for one test at a time.
 
 use std::ffi::{CStr, CString, c_char, c_int};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use interlock_core_api::OpenOptions;
 use interlock_engine::core::loaded::{LoadCoreError, LoadedCore};
-use interlock_tests::libraries::library;
+use interlock_tests::libraries::{cuda_core, library};
 use libloading::Library;
 use serde_json::Value;
 
@@ -70,14 +70,7 @@ impl Driver {
     pub fn start(words: &str) -> Option<Self> {
         static ALONE: Mutex<()> = Mutex::new(());
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let core_library = std::env::var_os("INTERLOCK_CUDA_CORE").map_or_else(
-            || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/libinterlock_cuda.so"),
-            PathBuf::from,
-        );
-        if !core_library.exists() {
-            println!("skipped: {} has not been built", core_library.display());
-            return None;
-        }
+        let core_library = cuda_core()?;
         stand_in();
         let mut driver = Self { _alone: alone, core_library, earlier: (0, 0) };
         driver.steer(words);
