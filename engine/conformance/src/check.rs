@@ -94,7 +94,8 @@ pub fn check_watched(source: &dyn PolicySource, settings: &Settings, progress: &
         findings.random += found.runs;
         found.found.into_iter().for_each(|found| findings.look(found));
     }
-    time_was_up |= findings.random < settings.scenarios && check.is_answered();
+    // What was asked again when the time was up was not asked to its end.
+    time_was_up |= check.is_answered() && (findings.random < settings.scenarios || check.time_is_up());
     if check.is_answered() {
         progress.begin(Phase::Smaller);
         check.ends = part(1.0);
@@ -114,10 +115,10 @@ fn most_tasks(cost: Option<Cost>, time: Option<Duration>) -> usize {
 
 /// Runs one scenario, and asks again what was asked in it.
 pub fn replay(source: &dyn PolicySource, scenario: &Scenario) -> Replay {
-    let run = run::run(source, scenario);
+    let run = run::run(source, scenario, None);
     let mut breaks: Vec<Break> = run.broken.clone().into_iter().collect();
     if !run.is_lost() {
-        let again = |echo: Echo| echo::ask_again(source, &run.entries, echo);
+        let again = |echo: Echo| echo::ask_again(source, &run.entries, echo, None);
         breaks.extend([Echo::Same, Echo::Later].into_iter().find_map(again));
         if breaks.is_empty() {
             breaks.extend(Echo::STRANGE.into_iter().find_map(again));
@@ -192,13 +193,16 @@ impl Check<'_> {
         outcome
     }
 
-    /// One random scenario, and the same asked again. `None` when the check has given up.
+    /// One random scenario, and the same asked again. `None` when the check has given up, or gives up this one.
     fn random(&self, number: u32) -> Option<Outcome> {
         if !self.goes_on() {
             return None;
         }
         let scenario = self.tree(number).current();
-        let run = run::run(self.source, &scenario);
+        let run = run::run(self.source, &scenario, self.ends);
+        if run.is_given_up {
+            return None;
+        }
         self.note(&run);
         let found = |broken: Break, echo| Found {
             tasks: run.tasks_within(broken.events),
@@ -209,7 +213,7 @@ impl Check<'_> {
         let mut all: Vec<Found> = run.broken.clone().map(|broken| found(broken, None)).into_iter().collect();
         if !run.is_lost() {
             let broken = echoes(number, run.broken.is_none())
-                .find_map(|echo| Some((echo::ask_again(self.source, &run.entries, echo)?, echo)));
+                .find_map(|echo| Some((echo::ask_again(self.source, &run.entries, echo, self.ends)?, echo)));
             // What comes after an answer that differs is no news.
             all.extend(broken.map(|(broken, echo)| found(broken, Some(echo))));
         }
@@ -225,10 +229,10 @@ impl Check<'_> {
             if self.time_is_up() {
                 return None;
             }
-            let run = run::run(self.source, scenario);
+            let run = run::run(self.source, scenario, self.ends);
             let broken = match echo {
                 None => run.broken.clone(),
-                Some(echo) => echo::ask_again(self.source, &run.entries, echo),
+                Some(echo) => echo::ask_again(self.source, &run.entries, echo, self.ends),
             };
             let broken = broken.filter(|broken| broken.law == law)?;
             Some((run.tasks_within(broken.events), broken))

@@ -33,7 +33,7 @@ pub struct Cost {
 
 /// Measures decisions with sixteen tasks on the device. `None` when the policy does not get that far.
 pub(crate) fn measure(source: &dyn PolicySource, budget: Duration) -> Option<Cost> {
-    let run = run::run(source, &crowd());
+    let run = run::run(source, &crowd(), None);
     let questions: Vec<&Call> = run.decisions().collect();
     let mut policy = source.seat().ok().filter(|_| !questions.is_empty())?;
     let began = Instant::now();

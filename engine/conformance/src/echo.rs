@@ -1,6 +1,6 @@
 //! Asks another instance what a run asked: the same, or with what a later host may add.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use interlock_arbiter::{Event, PolicyFault, PolicySource, SeatedPolicy};
 use interlock_policy_api::{
@@ -55,16 +55,28 @@ const UNKNOWN: [u32; 3] = [4, 77, u32::MAX];
 /// Flags that no version has yet.
 const UNKNOWN_FLAGS: RequestFlags = RequestFlags(0xffff_0000);
 
-/// Asks what `entries` have asked again, on a thread of its own. Returns the first law that is broken by that.
-pub(crate) fn ask_again(source: &dyn PolicySource, entries: &[Entry], echo: Echo) -> Option<Break> {
-    let ask = || again(source, entries, echo);
+/// Asks what `entries` have asked again, on a thread of its own, to the last one or until `ends`. Returns the first law that is broken
+/// by that.
+pub(crate) fn ask_again(
+    source: &dyn PolicySource,
+    entries: &[Entry],
+    echo: Echo,
+    ends: Option<Instant>,
+) -> Option<Break> {
+    let time_is_left = || ends.is_none_or(|ends| Instant::now() < ends);
+    let ask = || again(source, entries, echo, &time_is_left);
     std::thread::scope(|threads| threads.spawn(ask).join().expect("a policy's panics are caught"))
 }
 
-fn again(source: &dyn PolicySource, entries: &[Entry], echo: Echo) -> Option<Break> {
+fn again(
+    source: &dyn PolicySource,
+    entries: &[Entry],
+    echo: Echo,
+    time_is_left: &dyn Fn() -> bool,
+) -> Option<Break> {
     let mut policy = None;
     let (mut now_ns, mut events) = (0, 0);
-    for entry in entries {
+    for entry in entries.iter().take_while(|_| time_is_left()) {
         let judged = match (entry, &mut policy) {
             (Entry::Seated, seat) => match source.seat() {
                 Ok(instance) => {

@@ -2,7 +2,7 @@
 
 mod bad;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use interlock_conformance::{Law, Linked, Report, Scenario, Settings, Standing, check, replay};
 use interlock_policy_api::Policy;
@@ -123,6 +123,17 @@ fn where_the_time_is_up_nothing_is_said_of_laws_that_were_not_tried() {
     assert_eq!(standing(Law::Determinism), Some(&Standing::NotChecked), "{report}");
     assert!(report.cut_short.is_some() && report.is_kept(), "{report}");
     assert!(report.to_string().contains("not checked"), "{report}");
+}
+
+#[test]
+fn a_long_scenario_is_given_up_when_the_time_is_up() {
+    let policy = Linked::<SlowLate>::new("").expect("the manifest is good");
+    let settings = Settings { time: Some(Duration::from_secs(2)), ..Settings::default() };
+    let began = Instant::now();
+    let report = check(&policy, &settings);
+    // Of the longest scenario alone, the decisions about 2048 tasks at three gates take two minutes.
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    assert!(report.cut_short.is_some() && report.is_kept(), "{report}");
 }
 
 #[test]

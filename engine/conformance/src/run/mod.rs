@@ -7,6 +7,7 @@ mod orders;
 mod times;
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use interlock_arbiter::{
     Arbiter, ArbiterConfig, Command, Event, Limits, Outcome, PlaceError, PolicyFault, PolicySource,
@@ -32,23 +33,40 @@ pub(crate) struct Run {
     pub broken: Option<Break>,
     /// The order in which things happened, where it was chosen.
     pub order: Vec<Happening>,
+    /// It was given up before its end, since its time was up: it shows nothing.
+    pub is_given_up: bool,
     /// The longest that the policy said it would keep a task waiting.
     longest_slack_ns: u64,
     starved: bool,
 }
 
-/// Runs a scenario as it is written.
-pub(crate) fn run(source: &dyn PolicySource, scenario: &Scenario) -> Run {
-    match &scenario.order {
-        None => patiently(source, scenario, &mut |world| world.by_times()),
-        Some(order) => patiently(source, scenario, &mut |world| world.in_order(&mut Chooser::follow(order))),
+/// What ends a run before all has happened.
+enum Stop {
+    /// A law is broken.
+    Broken(Broken),
+    /// Its time is up.
+    GivenUp,
+}
+
+impl From<Broken> for Stop {
+    fn from(broken: Broken) -> Stop {
+        Stop::Broken(broken)
     }
+}
+
+/// Runs a scenario as it is written, until all has happened or `ends`.
+pub(crate) fn run(source: &dyn PolicySource, scenario: &Scenario, ends: Option<Instant>) -> Run {
+    patiently(source, scenario, ends, &mut |world| match &scenario.order {
+        None => world.by_times(),
+        Some(order) => world.in_order(&mut Chooser::follow(order)),
+    })
 }
 
 /// Runs a scenario in the order that `chooser` chooses.
 pub(crate) fn choose(source: &dyn PolicySource, scenario: &Scenario, chooser: &mut Chooser<'_>) -> Run {
     let fresh = chooser.clone();
-    patiently(source, scenario, &mut |world| {
+    // These are short.
+    patiently(source, scenario, None, &mut |world| {
         *chooser = fresh.clone();
         world.in_order(chooser)
     })
@@ -58,29 +76,37 @@ pub(crate) fn choose(source: &dyn PolicySource, scenario: &Scenario, chooser: &m
 fn patiently(
     source: &dyn PolicySource,
     scenario: &Scenario,
-    drive: &mut dyn FnMut(&mut World<'_>) -> Result<(), Broken>,
+    ends: Option<Instant>,
+    drive: &mut dyn FnMut(&mut World<'_>) -> Result<(), Stop>,
 ) -> Run {
     let patience_ns = scenario.longest_stage_ns().saturating_mul(PATIENCE);
-    let first = once(source, scenario, patience_ns, drive);
+    let first = once(source, scenario, patience_ns, ends, drive);
     if !first.starved || first.longest_slack_ns == 0 {
         return first;
     }
-    once(source, scenario, patience_ns.saturating_add(first.longest_slack_ns), drive)
+    once(source, scenario, patience_ns.saturating_add(first.longest_slack_ns), ends, drive)
 }
 
 fn once(
     source: &dyn PolicySource,
     scenario: &Scenario,
     patience_ns: u64,
-    drive: &mut dyn FnMut(&mut World<'_>) -> Result<(), Broken>,
+    ends: Option<Instant>,
+    drive: &mut dyn FnMut(&mut World<'_>) -> Result<(), Stop>,
 ) -> Run {
-    let mut world = match World::new(source, scenario, patience_ns) {
+    let mut world = match World::new(source, scenario, patience_ns, ends) {
         Ok(world) => world,
         Err(reason) => return Run::without_policy(reason),
     };
-    let broken = drive(&mut world).and_then(|()| world.ask_for_stats()).err();
-    let broken = broken.map(|(law, what)| Break { law, what, at_ns: world.now_ns, events: world.events });
+    let (broken, is_given_up) = match drive(&mut world).and_then(|()| Ok(world.ask_for_stats()?)) {
+        Ok(()) => (None, false),
+        Err(Stop::Broken((law, what))) => {
+            (Some(Break { law, what, at_ns: world.now_ns, events: world.events }), false)
+        }
+        Err(Stop::GivenUp) => (None, true),
+    };
     Run {
+        is_given_up,
         entries: world.recorder.entries,
         broken,
         order: world.order,
@@ -126,7 +152,14 @@ impl Run {
     fn without_policy(reason: String) -> Run {
         let what = format!("no instance could be made: {reason}");
         let broken = Some(Break { law: Law::Answers, at_ns: 0, events: 0, what });
-        Run { entries: Vec::new(), broken, order: Vec::new(), longest_slack_ns: 0, starved: false }
+        Run {
+            entries: Vec::new(),
+            broken,
+            order: Vec::new(),
+            is_given_up: false,
+            longest_slack_ns: 0,
+            starved: false,
+        }
     }
 }
 
@@ -157,6 +190,8 @@ pub(super) struct World<'s> {
     recorder: Recorder,
     judge: Judge,
     now_ns: u64,
+    /// When it is given up.
+    ends: Option<Instant>,
     events: usize,
     lives: Vec<Life>,
     /// Those that were let in since whoever drives looked: task and stage.
@@ -175,7 +210,12 @@ pub(super) struct World<'s> {
 }
 
 impl<'s> World<'s> {
-    fn new(source: &'s dyn PolicySource, scenario: &'s Scenario, patience_ns: u64) -> Result<Self, String> {
+    fn new(
+        source: &'s dyn PolicySource,
+        scenario: &'s Scenario,
+        patience_ns: u64,
+        ends: Option<Instant>,
+    ) -> Result<Self, String> {
         let limits = Limits {
             refusals: u32::MAX,
             stall_ns: u64::MAX,
@@ -194,6 +234,7 @@ impl<'s> World<'s> {
             scenario,
             arbiter,
             now_ns: 0,
+            ends,
             events: 0,
             lives: scenario.tasks.iter().map(|_| Life { place: Whereabouts::Away, failed: false }).collect(),
             started: VecDeque::new(),
@@ -220,8 +261,11 @@ impl<'s> World<'s> {
     }
 
     /// Lets time go on to `to_ns`, with every deadline on the way.
-    fn pass(&mut self, to_ns: u64) -> Result<(), Broken> {
+    fn pass(&mut self, to_ns: u64) -> Result<(), Stop> {
         loop {
+            if self.ends.is_some_and(|ends| Instant::now() >= ends) {
+                return Err(Stop::GivenUp);
+            }
             let deadline = self.deadline().filter(|at| *at <= to_ns);
             let next_ns = deadline.unwrap_or(to_ns);
             self.judge.time_passes(next_ns)?;

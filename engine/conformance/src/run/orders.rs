@@ -2,7 +2,7 @@
 
 use interlock_arbiter::{Event, Outcome, TaskId};
 
-use super::{APART_NS, Broken, Whereabouts, World};
+use super::{APART_NS, Broken, Stop, Whereabouts, World};
 use crate::scenario::Happening;
 
 /// Says which of the events that can happen does.
@@ -66,12 +66,12 @@ impl<'o> Chooser<'o> {
 
 impl World<'_> {
     /// Runs to the end.
-    pub(super) fn in_order(&mut self, chooser: &mut Chooser<'_>) -> Result<(), Broken> {
+    pub(super) fn in_order(&mut self, chooser: &mut Chooser<'_>) -> Result<(), Stop> {
         loop {
             self.started.clear();
             self.again.clear();
             let all = self.possible();
-            let Some(next) = chooser.choose(&all) else { return self.check_done() };
+            let Some(next) = chooser.choose(&all) else { return Ok(self.check_done()?) };
             self.order.push(next);
             let at_ns = match (next, self.deadline()) {
                 (Happening::Later, Some(deadline)) => deadline,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use interlock_arbiter::{Event, Outcome, TaskId};
 
-use super::{Broken, Whereabouts, World};
+use super::{Broken, Stop, Whereabouts, World};
 use crate::scenario::MS;
 
 /// What happens at some time.
@@ -31,7 +31,7 @@ impl Schedule {
 
 impl World<'_> {
     /// Runs to the end.
-    pub(super) fn by_times(&mut self) -> Result<(), Broken> {
+    pub(super) fn by_times(&mut self) -> Result<(), Stop> {
         let mut schedule = self.schedule();
         loop {
             self.put_down(&mut schedule);
@@ -40,7 +40,7 @@ impl World<'_> {
                 continue;
             }
             let Some((&(at_ns, _), _)) = schedule.due.first_key_value() else {
-                let Some(deadline) = self.deadline() else { return self.check_done() };
+                let Some(deadline) = self.deadline() else { return Ok(self.check_done()?) };
                 self.pass(deadline)?;
                 continue;
             };

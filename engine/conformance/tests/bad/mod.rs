@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use interlock_policy_api::{
     Capabilities, Lock, LockView, Manifest, NoOptions, Observation, ObservationKind, Policy, Request,
@@ -45,6 +45,20 @@ policy!(
         named("panics-late").with_locks(DEVICE),
         fn decide(&self, request: &Request, _view: &View<'_>) -> Verdict {
             assert!(request.arrival % 97 != 96, "the 97th");
+            honest(request)
+        }
+    }
+);
+
+policy!(
+    /// Breaks nothing, but takes its time once it has seen many tasks.
+    SlowLate {
+        (),
+        named("slow-late").with_locks(DEVICE),
+        fn decide(&self, request: &Request, _view: &View<'_>) -> Verdict {
+            if request.arrival > 100 {
+                std::thread::sleep(Duration::from_millis(20));
+            }
             honest(request)
         }
     }
