@@ -11,7 +11,7 @@ use group::{Curve, Group};
 use interlock_engine::arith::domain::Domain;
 use interlock_engine::arith::field::canonical;
 use interlock_engine::circuit::FileChunk;
-use interlock_engine::circuit::bellpepper::{record, synthesize_witness};
+use interlock_engine::circuit::bellpepper::{record, synthesize_witness, synthesize_witness_for};
 use interlock_engine::core::cpu::CpuCore;
 use interlock_engine::core::cpu::msm::multiply;
 use interlock_engine::core::cpu::ntt::Twiddles;
@@ -99,6 +99,22 @@ fn for_blst(points: &[G1Affine], scalars: &[Scalar]) -> (Vec<blst_p1_affine>, Ve
     (raw, scalars.iter().flat_map(Scalar::to_bytes_le).collect())
 }
 
+/// From a chunk's bytes to its witness, in memory that is new each time. 152 blocks are about `2^22` constraints.
+fn witness_of_a_chunk(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("witness of a chunk");
+    group.sample_size(10);
+    for blocks in [1, 4, 36, 152] {
+        let bytes = 64 * blocks - 9;
+        let shape = record(FileChunk::shape(bytes)).expect("the circuit is well-formed");
+        let chunk = FileChunk::new(b"bytes", bytes).expect("the chunk fits");
+        group.throughput(Throughput::Elements(shape.num_variables() as u64));
+        group.bench_function(BenchmarkId::new("SHA-256 blocks", blocks), |bencher| {
+            bencher.iter(|| synthesize_witness_for(&shape, black_box(chunk.clone())));
+        });
+    }
+    group.finish();
+}
+
 fn whole_proof(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("proof");
     group.sample_size(10);
@@ -130,5 +146,5 @@ fn whole_proof(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, transforms, sums_of_points, whole_proof);
+criterion_group!(benches, transforms, sums_of_points, witness_of_a_chunk, whole_proof);
 criterion_main!(benches);

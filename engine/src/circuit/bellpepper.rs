@@ -11,7 +11,6 @@ use super::{Circuit, Witness};
 macro_rules! adapter {
     ($core:ident) => {
         use blstrs::Scalar;
-        use ff::Field;
         use $core::{Circuit as Synthesize, ConstraintSystem, Index, LinearCombination, SynthesisError};
 
         /// Records the shape of `circuit`. Its values may be missing: no closure that would compute
@@ -127,7 +126,7 @@ macro_rules! adapter {
             type Root = Self;
 
             fn new() -> Self {
-                Self(WitnessRecorder { inputs: Vec::new(), aux: Vec::new() })
+                Self(WitnessRecorder::empty())
             }
 
             fn alloc<F, A, AR>(&mut self, _: A, value: F) -> Result<$core::Variable, SynthesisError>
@@ -172,7 +171,7 @@ macro_rules! adapter {
 
             fn extend(&mut self, other: &Self) {
                 self.0.inputs.extend_from_slice(other.0.inputs.get(1..).unwrap_or_default());
-                self.0.aux.extend_from_slice(&other.0.aux);
+                self.0.extend_aux(other.0.aux());
             }
 
             fn is_witness_generator(&self) -> bool {
@@ -184,19 +183,19 @@ macro_rules! adapter {
             }
 
             fn extend_aux(&mut self, values: &[Scalar]) {
-                self.0.aux.extend_from_slice(values);
+                self.0.extend_aux(values);
             }
 
             fn allocate_empty(&mut self, aux: usize, inputs: usize) -> (&mut [Scalar], &mut [Scalar]) {
-                (grow(&mut self.0.aux, aux), grow(&mut self.0.inputs, inputs))
+                self.0.grow(aux, inputs)
             }
 
             fn allocate_empty_inputs(&mut self, count: usize) -> &mut [Scalar] {
-                grow(&mut self.0.inputs, count)
+                self.0.grow(0, count).1
             }
 
             fn allocate_empty_aux(&mut self, count: usize) -> &mut [Scalar] {
-                grow(&mut self.0.aux, count)
+                self.0.grow(count, 0).0
             }
 
             fn inputs_slice(&self) -> &[Scalar] {
@@ -204,15 +203,8 @@ macro_rules! adapter {
             }
 
             fn aux_slice(&self) -> &[Scalar] {
-                &self.0.aux
+                self.0.aux()
             }
-        }
-
-        /// Adds `count` zeros to `values` and returns them.
-        fn grow(values: &mut Vec<Scalar>, count: usize) -> &mut [Scalar] {
-            let start = values.len();
-            values.resize(start + count, Scalar::ZERO);
-            &mut values[start..]
         }
     };
 }

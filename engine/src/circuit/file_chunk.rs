@@ -4,6 +4,9 @@
 //! all chunks share one circuit. The digest is that of the padded chunk. Its 256 bits, in the order
 //! SHA-256 writes them, are packed into two public inputs: bit `i` of the first 254 bits has weight
 //! `2^i` in the first input, the other two bits are packed the same way into the second.
+//!
+//! A constraint system that takes values alone (`is_witness_generator`) gets them computed in parallel,
+//! past the gadgets (`sha256_witness`): the same values in the same order.
 
 use bellpepper_core::boolean::{AllocatedBit, Boolean};
 use bellpepper_core::{ConstraintSystem, SynthesisError};
@@ -11,7 +14,10 @@ use bellperson::gadgets::multipack;
 use bellperson::gadgets::sha256::sha256;
 use blstrs::Scalar;
 use ff::{Field, PrimeField};
+use rayon::prelude::*;
 use sha2::{Digest, Sha256};
+
+use super::sha256_witness;
 
 /// Knowledge of the bytes of one chunk. Without bytes it still has its shape, for
 /// [`record`](super::bellpepper::record).
@@ -50,13 +56,16 @@ impl FileChunk {
     /// # Errors
     /// When `chunk` is longer than `chunk_bytes`.
     pub fn public_inputs(chunk: &[u8], chunk_bytes: usize) -> Result<Vec<Scalar>, ChunkTooLong> {
-        let digest = Sha256::digest(padded(chunk, chunk_bytes)?);
-        let bits: Vec<bool> = bits(&digest).collect();
-        let pack = |bits: &[bool]| {
-            bits.iter().rev().fold(Scalar::ZERO, |sum, &bit| sum.double() + Scalar::from(u64::from(bit)))
-        };
-        Ok(bits.chunks(Scalar::CAPACITY as usize).map(pack).collect())
+        Ok(public_inputs(&padded(chunk, chunk_bytes)?))
     }
+}
+
+fn public_inputs(chunk: &[u8]) -> Vec<Scalar> {
+    let bits: Vec<bool> = bits(&Sha256::digest(chunk)).collect();
+    let pack = |bits: &[bool]| {
+        bits.iter().rev().fold(Scalar::ZERO, |sum, &bit| sum.double() + Scalar::from(u64::from(bit)))
+    };
+    bits.chunks(Scalar::CAPACITY as usize).map(pack).collect()
 }
 
 fn padded(chunk: &[u8], chunk_bytes: usize) -> Result<Vec<u8>, ChunkTooLong> {
@@ -73,8 +82,29 @@ fn bits(bytes: &[u8]) -> impl Iterator<Item = bool> + '_ {
     bytes.iter().flat_map(|byte| (0..8).rev().map(move |shift| byte >> shift & 1 == 1))
 }
 
+/// The values that [`FileChunk`] allocates for `chunk`, in their order.
+fn allocate_values(chunk: &[u8], cs: &mut impl ConstraintSystem<Scalar>) {
+    let mut parts = vec![bits(chunk).collect()];
+    parts.extend(sha256_witness::variables(chunk));
+    let (mut slots, _) = cs.allocate_empty(parts.iter().map(Vec::len).sum(), 0);
+    let filled: Vec<_> =
+        parts.iter().map(|part| (slots.split_off_mut(..part.len()).expect("room for all"), part)).collect();
+    filled.into_par_iter().for_each(|(slots, part)| {
+        for (slot, &bit) in slots.iter_mut().zip(part) {
+            *slot = if bit { Scalar::ONE } else { Scalar::ZERO };
+        }
+    });
+    cs.extend_inputs(&public_inputs(chunk));
+}
+
 impl bellpepper_core::Circuit<Scalar> for FileChunk {
     fn synthesize<CS: ConstraintSystem<Scalar>>(self, cs: &mut CS) -> Result<(), SynthesisError> {
+        if let Some(chunk) = &self.chunk
+            && cs.is_witness_generator()
+        {
+            allocate_values(chunk, cs);
+            return Ok(());
+        }
         let values: Vec<Option<bool>> = match &self.chunk {
             Some(chunk) => bits(chunk).map(Some).collect(),
             None => vec![None; 8 * self.chunk_bytes],
@@ -93,6 +123,10 @@ impl bellpepper_core::Circuit<Scalar> for FileChunk {
 
 #[cfg(test)]
 mod tests {
+    use bellpepper_core::{Circuit as _, Index, LinearCombination, Variable};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::super::bellpepper::{record, synthesize_witness, synthesize_witness_for};
     use super::*;
 
@@ -106,6 +140,82 @@ mod tests {
         assert_eq!(witness.public_inputs(&shape), FileChunk::public_inputs(chunk, 70).unwrap());
         let again = synthesize_witness_for(&shape, FileChunk::new(chunk, 70).unwrap()).unwrap();
         assert_eq!(witness, again);
+    }
+
+    /// Takes values one by one, as a prover does, which is no witness generator.
+    #[derive(Default)]
+    struct OneByOne {
+        inputs: Vec<Scalar>,
+        aux: Vec<Scalar>,
+    }
+
+    impl ConstraintSystem<Scalar> for OneByOne {
+        type Root = Self;
+
+        fn alloc<F, A, AR>(&mut self, _: A, value: F) -> Result<Variable, SynthesisError>
+        where
+            F: FnOnce() -> Result<Scalar, SynthesisError>,
+            A: FnOnce() -> AR,
+            AR: Into<String>,
+        {
+            self.aux.push(value()?);
+            Ok(Variable::new_unchecked(Index::Aux(self.aux.len() - 1)))
+        }
+
+        fn alloc_input<F, A, AR>(&mut self, _: A, value: F) -> Result<Variable, SynthesisError>
+        where
+            F: FnOnce() -> Result<Scalar, SynthesisError>,
+            A: FnOnce() -> AR,
+            AR: Into<String>,
+        {
+            self.inputs.push(value()?);
+            Ok(Variable::new_unchecked(Index::Input(self.inputs.len() - 1)))
+        }
+
+        fn enforce<A, AR, LA, LB, LC>(&mut self, _: A, _: LA, _: LB, _: LC)
+        where
+            A: FnOnce() -> AR,
+            AR: Into<String>,
+            LA: FnOnce(LinearCombination<Scalar>) -> LinearCombination<Scalar>,
+            LB: FnOnce(LinearCombination<Scalar>) -> LinearCombination<Scalar>,
+            LC: FnOnce(LinearCombination<Scalar>) -> LinearCombination<Scalar>,
+        {
+        }
+
+        fn push_namespace<NR: Into<String>, N: FnOnce() -> NR>(&mut self, _: N) {}
+
+        fn pop_namespace(&mut self) {}
+
+        fn get_root(&mut self) -> &mut Self {
+            self
+        }
+    }
+
+    fn assert_gadgets_agree(chunk: &[u8]) {
+        let circuit = || FileChunk::new(chunk, chunk.len()).unwrap();
+        let mut gadgets = OneByOne { inputs: vec![Scalar::ONE], aux: Vec::new() };
+        circuit().synthesize(&mut gadgets).unwrap();
+        let values = [gadgets.inputs, gadgets.aux].concat();
+        assert!(synthesize_witness(circuit()).unwrap().values == values, "{} bytes", chunk.len());
+    }
+
+    /// Each length puts the constant bits of the padding elsewhere.
+    #[test]
+    fn values_are_those_of_the_gadgets() {
+        let bytes: Vec<u8> = (0..1000).map(|i: u32| ((i * i * 167 + i * 59) >> 3) as u8).collect();
+        (0..=130).chain([1000]).for_each(|length| assert_gadgets_agree(&bytes[..length]));
+        for byte in [0, 0xff] {
+            [1, 3, 55, 64, 100].iter().for_each(|&length| assert_gadgets_agree(&vec![byte; length]));
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        #[test]
+        fn values_of_any_chunk_are_those_of_the_gadgets(chunk in vec(any::<u8>(), 0..200)) {
+            assert_gadgets_agree(&chunk);
+        }
     }
 
     #[test]

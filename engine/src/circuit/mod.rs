@@ -10,8 +10,10 @@ pub mod bellpepper;
 mod coefficients;
 mod csr;
 pub mod file_chunk;
+mod huge_pages;
 pub mod r1cs;
 pub mod recorder;
+mod sha256_witness;
 mod witness;
 pub mod wtns;
 

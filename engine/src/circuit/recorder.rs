@@ -6,9 +6,10 @@
 
 use blstrs::Scalar;
 use ff::Field;
+use rayon::prelude::*;
 
 use super::coefficients::Coefficients;
-use super::{Circuit, Csr, CsrBuilder, Witness};
+use super::{Circuit, Csr, CsrBuilder, Witness, huge_pages};
 
 /// A variable while its circuit is being recorded.
 ///
@@ -219,11 +220,16 @@ fn number_columns(matrix: Csr, inputs: u32, aux: u32) -> Result<Csr, RecordError
     }))
 }
 
+/// As many values as are worth other threads: the first touch of memory is what takes long.
+const MANY: usize = 1 << 14;
+
 /// Records the values of a circuit's variables, in the order they are allocated.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct WitnessRecorder {
     pub(super) inputs: Vec<Scalar>,
-    pub(super) aux: Vec<Scalar>,
+    /// Private values, behind unused room for the inputs.
+    values: Vec<Scalar>,
+    room: usize,
 }
 
 impl Default for WitnessRecorder {
@@ -235,14 +241,20 @@ impl Default for WitnessRecorder {
 impl WitnessRecorder {
     /// Only the constant one, `Input(0)`, has its value.
     pub fn new() -> Self {
-        Self { inputs: vec![Scalar::ONE], aux: Vec::new() }
+        Self { inputs: vec![Scalar::ONE], ..Self::empty() }
     }
 
-    /// The same, with room for the variables of `circuit`.
+    /// No variable has its value, not even the constant one.
+    pub(super) fn empty() -> Self {
+        Self { inputs: Vec::new(), values: Vec::new(), room: 0 }
+    }
+
+    /// Like [`WitnessRecorder::new`], with room for the variables of `circuit`.
     pub fn for_circuit(circuit: &Circuit) -> Self {
-        let mut inputs = Vec::with_capacity(circuit.num_variables());
-        inputs.push(Scalar::ONE);
-        Self { inputs, aux: Vec::with_capacity(circuit.num_aux) }
+        let room = circuit.num_inputs;
+        let mut values = huge_pages::with_capacity(circuit.num_variables());
+        values.resize(room, Scalar::ZERO);
+        Self { values, room, ..Self::new() }
     }
 
     /// A new public input.
@@ -253,14 +265,37 @@ impl WitnessRecorder {
 
     /// A new private variable.
     pub fn alloc_aux(&mut self, value: Scalar) -> Variable {
-        self.aux.push(value);
-        Variable::Aux(self.aux.len() - 1)
+        self.values.push(value);
+        Variable::Aux(self.values.len() - self.room - 1)
+    }
+
+    /// The values of the private variables.
+    pub(super) fn aux(&self) -> &[Scalar] {
+        &self.values[self.room..]
+    }
+
+    /// New private variables.
+    pub(super) fn extend_aux(&mut self, values: &[Scalar]) {
+        self.values.extend_from_slice(values);
+    }
+
+    /// New private variables and public inputs, of the value zero.
+    pub(super) fn grow(&mut self, aux: usize, inputs: usize) -> (&mut [Scalar], &mut [Scalar]) {
+        let (start, first_input) = (self.values.len(), self.inputs.len());
+        if aux < MANY {
+            self.values.resize(start + aux, Scalar::ZERO);
+        } else {
+            self.values.par_extend(rayon::iter::repeat_n(Scalar::ZERO, aux));
+        }
+        self.inputs.resize(first_input + inputs, Scalar::ZERO);
+        (&mut self.values[start..], &mut self.inputs[first_input..])
     }
 
     /// The full assignment.
     pub fn finish(self) -> Witness {
-        let Self { inputs: mut values, aux } = self;
-        values.extend_from_slice(&aux);
+        let Self { inputs, mut values, room } = self;
+        // As many inputs as there is room for move nothing.
+        values.splice(..room, inputs);
         Witness { values }
     }
 }
