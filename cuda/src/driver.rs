@@ -6,6 +6,7 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::null;
 
+use cust::device::Device;
 use cust::error::CudaError;
 use cust::stream::Stream;
 use cust::sys::{CUdevice, CUdeviceptr, CUfunction, CUstream};
@@ -27,6 +28,8 @@ unsafe extern "C" {
     fn cuMemsetD32Async(address: CUdeviceptr, value: u32, count: usize, stream: CUstream) -> c_int;
     fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) -> c_int;
     fn cuGetErrorString(status: c_int, text: *mut *const c_char) -> c_int;
+    fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: CUdevice) -> c_int;
+    fn cuFuncSetAttribute(function: CUfunction, attribute: c_int, value: c_int) -> c_int;
     #[allow(clippy::too_many_arguments, reason = "the driver's signature")]
     fn cuLaunchKernel(
         function: CUfunction,
@@ -214,6 +217,33 @@ pub unsafe fn download(
 pub unsafe fn clear(address: CUdeviceptr, words: usize, stream: &Stream) -> Result<(), Fault> {
     // SAFETY: the caller's.
     check(unsafe { cuMemsetD32Async(address, 0, words, stream.as_inner()) }, "clear memory")
+}
+
+/// Bytes of shared memory that a block can have, where its kernel is allowed them.
+///
+/// # Errors
+/// The driver's.
+pub fn block_shared_bytes(device: Device) -> Result<u64, Fault> {
+    const MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: c_int = 97;
+    let mut bytes = 0;
+    // SAFETY: a valid place to write to.
+    let status =
+        unsafe { cuDeviceGetAttribute(&mut bytes, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device.as_raw()) };
+    check(status, "ask for shared memory")?;
+    Ok(bytes.max(0) as u64)
+}
+
+/// Lets blocks of a kernel have so many bytes of shared memory, beside what the kernel itself declares.
+///
+/// # Errors
+/// The driver's: multiprocessors have less.
+///
+/// # Safety
+/// `function` is live.
+pub unsafe fn allow_shared(function: CUfunction, bytes: u32, name: &'static str) -> Result<(), Fault> {
+    const MAX_DYNAMIC_SHARED_SIZE_BYTES: c_int = 8;
+    // SAFETY: the caller's.
+    check(unsafe { cuFuncSetAttribute(function, MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes as c_int) }, name)
 }
 
 /// Puts a kernel on a stream: a row of `blocks` blocks of `threads` threads.

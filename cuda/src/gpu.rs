@@ -1,6 +1,5 @@
 //! One device: its context, kernels, memory for tasks, and pinned host memory.
 
-use std::ffi::c_void;
 use std::sync::Arc;
 
 use cust::CudaFlags;
@@ -8,154 +7,16 @@ use cust::context::{Context as CudaContext, ContextFlags, CurrentContext};
 use cust::device::{Device, DeviceAttribute};
 use cust::event::{Event, EventFlags};
 use cust::memory::LockedBuffer;
-use cust::module::Module;
 use cust::stream::{Stream, StreamFlags};
-use cust::sys::{CUdeviceptr, CUfunction};
+use cust::sys::CUdeviceptr;
 use interlock_core_api::{OpenOptions, Residency};
 use parking_lot::Mutex;
 
 use crate::arena::{ALIGNMENT, End, SharedArena};
 use crate::driver::{self, Context};
 use crate::fault::{Fault, NO_DEVICE};
+use crate::kernels::{Kernels, Modules};
 use crate::notices::Notices;
-
-/// Fat binaries are read as 64-bit words.
-#[repr(C, align(64))]
-struct Aligned<T: ?Sized>(T);
-
-macro_rules! fatbin {
-    ($name:literal) => {{
-        static IMAGE: &Aligned<[u8]> =
-            &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".fatbin")));
-        Module::from_fatbin(&IMAGE.0, &[]).context(concat!("load the kernels of ", $name))
-    }};
-}
-
-/// A kernel, and its name for errors.
-#[derive(Clone, Copy)]
-pub struct Kernel {
-    function: CUfunction,
-    name: &'static str,
-}
-
-// SAFETY: a function handle may be used from any thread; its module lives as long as the `Gpu`.
-unsafe impl Send for Kernel {}
-// SAFETY: as above.
-unsafe impl Sync for Kernel {}
-
-impl Kernel {
-    fn of(module: &Module, name: &'static str) -> Result<Self, Fault> {
-        let function = module.get_function(name).context(name)?.to_raw();
-        Ok(Self { function, name })
-    }
-
-    /// Puts the kernel on a stream. See [`launch!`](crate::launch).
-    ///
-    /// # Safety
-    /// `arguments` point to values of the types of the kernel's parameters, in order, and what the
-    /// kernel reads and writes is valid until the stream is done with it.
-    pub unsafe fn launch(
-        &self,
-        stream: &Stream,
-        (blocks, threads, shared_bytes): (u64, u32, u32),
-        arguments: &mut [*mut c_void],
-    ) -> Result<(), Fault> {
-        let blocks =
-            u32::try_from(blocks).map_err(|_| Fault::Input(format!("{}: {blocks} blocks", self.name)))?;
-        // SAFETY: the caller's, and the function handle is live.
-        unsafe {
-            driver::launch(self.function, (blocks, threads, shared_bytes), stream, arguments, self.name)
-        }
-    }
-}
-
-/// Launches a kernel: `launch!(kernel, stream, (blocks, threads, shared_bytes), argument, ...)`.
-#[macro_export]
-macro_rules! launch {
-    ($kernel:expr, $stream:expr, $grid:expr, $($argument:expr),+ $(,)?) => {
-        $kernel.launch($stream, $grid, &mut [$((&raw const *(&$argument)).cast_mut().cast()),+])
-    };
-}
-
-/// The kernels for one group.
-pub struct MsmKernels {
-    /// See `kernels/msm.cuh`, as all of these.
-    pub accumulate: Kernel,
-    /// Adds up parts.
-    pub merge: Kernel,
-    /// Adds up runs of buckets.
-    pub weigh_runs: Kernel,
-    /// Weighs runs.
-    pub weigh: Kernel,
-    /// Adds up windows.
-    pub sum: Kernel,
-}
-
-impl MsmKernels {
-    fn of(module: &Module) -> Result<Self, Fault> {
-        Ok(Self {
-            accumulate: Kernel::of(module, "accumulate")?,
-            merge: Kernel::of(module, "merge")?,
-            weigh_runs: Kernel::of(module, "weigh_runs")?,
-            weigh: Kernel::of(module, "weigh")?,
-            sum: Kernel::of(module, "sum")?,
-        })
-    }
-}
-
-macro_rules! kernels {
-    ($($module:ident: $($name:ident)+;)+) => {
-        /// All kernels but those for one group: see `kernels/`.
-        pub struct Kernels {
-            $($(#[allow(missing_docs)] pub $name: Kernel,)+)+
-            /// Sums over G1.
-            pub g1: MsmKernels,
-            /// Sums over G2.
-            pub g2: MsmKernels,
-        }
-
-        impl Kernels {
-            fn of(modules: &Modules) -> Result<Self, Fault> {
-                Ok(Self {
-                    $($($name: Kernel::of(&modules.$module, stringify!($name))?,)+)+
-                    g1: MsmKernels::of(&modules.g1)?,
-                    g2: MsmKernels::of(&modules.g2)?,
-                })
-            }
-        }
-    };
-}
-
-kernels! {
-    quotient: powers spmv spmv_long fill_below ntt_natural_to_reversed ntt_reversed_to_natural scale_reversed multiply
-        subtract quotient_coefficients to_canonical;
-    multiples: multiples;
-    sort: count_digits place_digits sum_blocks sum_totals add_totals;
-    batched: accumulate_batched;
-    g1: merge_affine;
-}
-
-struct Modules {
-    quotient: Module,
-    multiples: Module,
-    sort: Module,
-    batched: Module,
-    g1: Module,
-    g2: Module,
-}
-
-impl Modules {
-    fn load() -> Result<Self, Fault> {
-        Ok(Self {
-            quotient: fatbin!("quotient")?,
-            multiples: fatbin!("multiples")?,
-            sort: fatbin!("sort")?,
-            batched: fatbin!("batched")?,
-            g1: fatbin!("g1")?,
-            g2: fatbin!("g2")?,
-        })
-    }
-}
 
 /// One device.
 pub struct Gpu {
@@ -213,7 +74,7 @@ impl Gpu {
         CurrentContext::set_current(&context).context("enter the context")?;
         context.set_flags(ContextFlags::SCHED_BLOCKING_SYNC).context("configure the context")?;
         let modules = Modules::load()?;
-        let kernels = Kernels::of(&modules)?;
+        let kernels = Kernels::of(&modules, driver::block_shared_bytes(device)?)?;
         let multiprocessors =
             device.get_attribute(DeviceAttribute::MultiprocessorCount).context("ask for multiprocessors")?;
         let free = driver::free_bytes()?;

@@ -28,6 +28,7 @@ mod fault;
 mod feed;
 mod gpu;
 mod host_field;
+mod kernels;
 mod key;
 mod msm;
 mod notices;

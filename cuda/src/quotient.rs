@@ -22,7 +22,7 @@ use interlock_core_api::BasisCode;
 
 use crate::fault::Fault;
 use crate::feed::Feed;
-use crate::gpu::Kernel;
+use crate::kernels::Kernel;
 use crate::key::Key;
 use crate::launch;
 use crate::plan::{NttPass, SCALAR_BYTES, ntt_passes};

@@ -18,9 +18,11 @@
 //! 4 GiB staged and 10.1 GiB at the peak; [`crate::quotient`] has the order of things.
 
 mod ntt;
+pub mod split;
 mod sums;
 
 pub use ntt::{NttPass, ntt_passes};
+pub use split::Split;
 pub use sums::{
     BATCHED_LANES, G1, G2, Group, LANES, Layout, MOST_RESULTS, Passes, Runs, SUM_BLOCK, Weighing, Work,
     digit_offset, merge_levels, window_count,

@@ -4,18 +4,20 @@
 //! bucket; then add up, for each bit, the buckets whose weight has it. The points of a key that is on the device are one
 //! chunk. The host only sees the sums for bits ([`crate::sums`]).
 
+mod sort;
+
 use cust::stream::Stream;
 use cust::sys::CUdeviceptr;
 
 use crate::driver;
 use crate::fault::Fault;
 use crate::feed::Feed;
-use crate::gpu::{Gpu, MsmKernels};
+use crate::gpu::Gpu;
+use crate::kernels::MsmKernels;
 use crate::key::{Place, Points};
 use crate::launch;
 use crate::plan::{
-    BATCHED_LANES, Group, LANES, Layout, Passes, Runs, SUM_BLOCK, Weighing, Work, digit_offset, merge_levels,
-    window_count,
+    BATCHED_LANES, Group, LANES, Layout, Passes, Runs, Split, Weighing, Work, merge_levels, window_count,
 };
 
 /// Which scalar belongs to which point.
@@ -55,31 +57,6 @@ pub struct Msm<'a, 'b> {
     pub results: CUdeviceptr,
 }
 
-/// `digits_t` of the kernels.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct DigitsArgument {
-    scalars: CUdeviceptr,
-    variables: CUdeviceptr,
-    first: u32,
-    reversed_bits: u32,
-    points: u32,
-    stride: u32,
-    bits: u32,
-    first_window: u32,
-    windows: u32,
-    first_mark: u32,
-    first_bucket: u32,
-    end_bucket: u32,
-    offset: [u32; 9],
-}
-
-/// Entries that are placed at a time: they stay in the L2 cache until their sectors are full.
-const RANGE_BYTES: u64 = 64 << 20;
-
-/// `FIRST` of `kernels/batched.cu`.
-const FIRST: u32 = 1 << 30;
-
 /// How many points are left for the host, which makes `sum 2^i point_i` of them; none for an empty sum.
 pub type Leftover = usize;
 
@@ -91,6 +68,7 @@ struct Pass {
     buckets: u32,
     runs: Runs,
     at: Layout,
+    split: Option<Split>,
 }
 
 /// Points that are at hand, and the variables they belong to where these are listed.
@@ -157,7 +135,15 @@ impl Msm<'_, '_> {
     fn of_windows(&self, passes: &Passes, first: u64, windows: u64, sets: u64) -> Pass {
         let Passes { bits, runs, .. } = *passes;
         let at = self.work.layout(self.group, bits, first, windows, runs);
-        Pass { bits, first, windows, buckets: (sets << (bits - 1)) as u32, runs, at }
+        Pass {
+            bits,
+            first,
+            windows,
+            buckets: (sets << (bits - 1)) as u32,
+            runs,
+            at,
+            split: self.work.split(passes, &at),
+        }
     }
 
     fn clear_results(&self, points: u64) -> Result<(), Fault> {
@@ -197,55 +183,6 @@ impl Msm<'_, '_> {
 
     fn at(&self, offset: u64) -> CUdeviceptr {
         self.workspace.0 + offset
-    }
-
-    fn sort(&self, pass: &Pass, chunk: &Chunk) -> Result<(), Fault> {
-        let kernels = &self.gpu.kernels;
-        let (at, buckets) = (&pass.at, pass.buckets);
-        let (entries, counts, starts, totals) =
-            (self.at(at.entries), self.at(at.counts), self.at(at.starts), self.at(at.totals));
-        let mut digits = DigitsArgument {
-            scalars: self.scalars,
-            variables: chunk.variables,
-            first: chunk.first as u32,
-            reversed_bits: 0,
-            points: chunk.count as u32,
-            stride: if self.work.multiples.is_some() { self.points.count as u32 } else { 0 },
-            bits: pass.bits,
-            first_window: pass.first as u32,
-            windows: pass.windows as u32,
-            first_mark: if pass.runs.batch > 1 { FIRST } else { 0 },
-            first_bucket: 0,
-            end_bucket: buckets,
-            offset: digit_offset(pass.bits),
-        };
-        match self.order {
-            Scalars::Shifted(shift) => digits.first += shift,
-            Scalars::Reversed(bits) => digits.reversed_bits = bits,
-            Scalars::Listed(_) => {}
-        }
-        let points = (chunk.count.div_ceil(256), 256, 0);
-        let blocks = buckets.div_ceil(SUM_BLOCK as u32);
-        let ends = (u64::from(buckets + 1).div_ceil(256), 256, 0);
-        // SAFETY: the parameters are those of `kernels/sort.cu`; `Layout` has room for what they write: `buckets`
-        // counts, one start more, a total for each block and one more, and as many entries as there can be.
-        unsafe {
-            driver::clear(counts, buckets as usize, self.stream)?;
-            launch!(kernels.count_digits, self.stream, points, counts, digits)?;
-            let grid = (u64::from(blocks), 256, 0);
-            launch!(kernels.sum_blocks, self.stream, grid, starts, totals, counts, buckets)?;
-            launch!(kernels.sum_totals, self.stream, (1, 256, 0), totals, blocks)?;
-            launch!(kernels.add_totals, self.stream, ends, starts, totals, buckets, blocks)?;
-        }
-        let entry_bytes = 4 * self.work.most_entries(pass.first, pass.windows);
-        let ranges = entry_bytes.div_ceil(RANGE_BYTES).clamp(1, u64::from(buckets)) as u32;
-        for range in 0..ranges {
-            digits.first_bucket = (u64::from(buckets) * u64::from(range) / u64::from(ranges)) as u32;
-            digits.end_bucket = (u64::from(buckets) * u64::from(range + 1) / u64::from(ranges)) as u32;
-            // SAFETY: as above.
-            unsafe { launch!(kernels.place_digits, self.stream, points, entries, counts, starts, digits)? };
-        }
-        Ok(())
     }
 
     fn add_up(&self, pass: &Pass, chunk: &Chunk, fresh: bool) -> Result<(), Fault> {
