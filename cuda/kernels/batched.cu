@@ -1,25 +1,17 @@
-// Sums over the buckets of G1 in affine coordinates: 6 multiplications for an addition instead of the 10 of XYZZ
-// coordinates. Each addition needs the inverse of a difference of two x; many additions that do not depend on each other share
-// one inversion (Montgomery's trick).
+// Sums over the buckets of G1 in affine coordinates: 5 multiplications and a squaring for an addition instead of the 8 and 2
+// of XYZZ coordinates. Each addition needs the inverse of a difference of two x; many additions that do not depend on each
+// other share one inversion (Montgomery's trick).
 
+#include "affine.cuh"
 #include "msm.cuh"
 
 // Set in an entry: the first of its bucket.
 static const uint32_t FIRST = 0x40000000;
 
-// No entry: its number would be too high, for a table of as many points.
-static const uint32_t NO_ENTRY = 0xffffffff;
-
-struct affine_point_t {
-    fp_t x, y;
-
-    // The encoding that keys have: no point of the curve has both coordinates 0.
-    __device__ __forceinline__ bool is_inf() const
-    {   return x.is_zero() && y.is_zero();   }
-};
-
 // Of a block. The more there are, the more share an inversion, and the more wait for it.
-static const uint32_t WARPS = 2;
+static const uint32_t WARPS = 4;
+
+using shared_t = per_thread_t<WARPS>;
 
 // A run's sum so far and what else is kept of it. Neighbouring lanes' parts lie next to each other.
 struct runs_t {
@@ -28,33 +20,16 @@ struct runs_t {
     uint32_t* buckets; // the bucket of its next entry; CONTINUED if that began in an earlier run
     uint32_t threads;
 
-    static __device__ __forceinline__ fp_t load(const uint4* from, size_t stride)
-    {
-        fp_t value;
-        #pragma unroll
-        for (uint32_t i = 0; i < 3; i++) {
-            uint4 part = from[i * stride];
-            value[4 * i] = part.x, value[4 * i + 1] = part.y, value[4 * i + 2] = part.z, value[4 * i + 3] = part.w;
-        }
-        return value;
-    }
-    static __device__ __forceinline__ void store(uint4* to, size_t stride, const fp_t& value)
-    {
-        #pragma unroll
-        for (uint32_t i = 0; i < 3; i++)
-            to[i * stride] = make_uint4(value[4 * i], value[4 * i + 1], value[4 * i + 2], value[4 * i + 3]);
-    }
-
     __device__ __forceinline__ uint4* place(uint32_t k, uint32_t self) const
     {   return sums + (size_t)k * 6 * threads + self;   }
     __device__ __forceinline__ fp_t x(uint32_t k, uint32_t self) const
     {   return load(place(k, self), threads);   }
     __device__ __forceinline__ fp_t y(uint32_t k, uint32_t self) const
     {   return load(place(k, self) + 3 * (size_t)threads, threads);   }
-    __device__ __forceinline__ void set(uint32_t k, uint32_t self, const affine_point_t& sum) const
+    __device__ __forceinline__ void set(uint32_t k, uint32_t self, const fp_t& x, const fp_t& y) const
     {
-        store(place(k, self), threads, sum.x);
-        store(place(k, self) + 3 * (size_t)threads, threads, sum.y);
+        store(place(k, self), x, threads);
+        store(place(k, self) + 3 * (size_t)threads, y, threads);
     }
     __device__ __forceinline__ uint4* product(uint32_t k, uint32_t self) const
     {   return products + (size_t)k * 3 * threads + self;   }
@@ -64,34 +39,25 @@ struct runs_t {
 
 static const uint32_t CONTINUED = 0x80000000;
 
-static __device__ __forceinline__ const uint4* place(const uint4* points, uint32_t entry)
-{   return points + 6 * (size_t)(entry & (FIRST - 1));   }
+static __device__ __forceinline__ fp_t x_of_entry(const uint4* points, uint32_t entry)
+{   return x_of(points, entry & (FIRST - 1));   }
 
-static __device__ __forceinline__ fp_t x_of(const uint4* points, uint32_t entry)
-{   return runs_t::load(place(points, entry), 1);   }
-
-static __device__ __forceinline__ fp_t y_of(const uint4* points, uint32_t entry)
-{
-    fp_t y = runs_t::load(place(points, entry) + 3, 1);
-    y.cneg(entry >> 31);
-    return y;
-}
-
-static __device__ __forceinline__ affine_point_t point_of(const uint4* points, uint32_t entry)
-{   return {x_of(points, entry), y_of(points, entry)};   }
+static __device__ __forceinline__ fp_t y_of_entry(const uint4* points, uint32_t entry)
+{   return y_of(points, entry & (FIRST - 1), entry >> 31);   }
 
 // How two points are added.
 enum addition_t { CHORD, TANGENT, OPPOSITE, LEFT_IS_INFINITE, RIGHT_IS_INFINITE, NOTHING };
 
-static __device__ __noinline__ addition_t rare_addition(const affine_point_t& left, const affine_point_t& right)
+static __device__ __noinline__ addition_t rare_addition(const fp_t& x, const fp_t& y, const uint4* points, uint32_t entry)
 {
+    const affine_point_t right = {x_of_entry(points, entry), y_of_entry(points, entry)};
     if (right.is_inf())
         return RIGHT_IS_INFINITE;
-    if (left.is_inf())
+    if (x.is_zero() && y.is_zero())
         return LEFT_IS_INFINITE;
-    if (!(left.x - right.x).is_zero())
+    if (!(x - right.x).is_zero())
         return CHORD;
-    return (left.y - right.y).is_zero() ? TANGENT : OPPOSITE;
+    return (y - right.y).is_zero() ? TANGENT : OPPOSITE;
 }
 
 // What the slope of an addition is divided by; one where it has no slope.
@@ -108,15 +74,12 @@ static __device__ __forceinline__ fp_t divisor_of(addition_t addition, const fp_
     }
 }
 
-// A field element for each thread of a block.
-struct shared_t {
-    uint32_t words[WARPS][32][sizeof(fp_t) / 4];
-
-    __device__ __forceinline__ fp_t& of(uint32_t warp, uint32_t lane)
-    {   return *reinterpret_cast<fp_t*>(words[warp][lane]);   }
-    __device__ __forceinline__ fp_t& mine()
-    {   return of(threadIdx.x / 32, threadIdx.x % 32);   }
-};
+// What the slope of a tangent has above the line.
+static __device__ __noinline__ void tangent_dividend(fp_t& dividend, const fp_t& x)
+{
+    const fp_t square = x * x;
+    dividend = square + square + square;
+}
 
 // inverses = 1 / values. A warp of the block, another one each time, does the only inversion for the lanes of the same
 // number in all warps. Multiplications are 440 instructions each: loops that hold one are not unrolled.
@@ -152,14 +115,14 @@ struct buckets_t {
     const uint32_t* starts;
 
     // Hands over the sum of a run's bucket, which has ended, or the run has.
-    __device__ __forceinline__ void take(uint32_t bucket, size_t run, const affine_point_t& sum) const
+    __device__ __forceinline__ void take(uint32_t bucket, size_t run, const fp_t& x, const fp_t& y) const
     {
         if (bucket & CONTINUED) {
-            parts[2 * run] = sum.x, parts[2 * run + 1] = sum.y;
+            parts[2 * run] = x, parts[2 * run + 1] = y;
         } else {
             fp_t* to = sums + 4 * (size_t)bucket;
-            fp_t z = fp_t::one(sum.is_inf());
-            to[0] = sum.x, to[1] = sum.y, to[2] = z, to[3] = z;
+            fp_t z = fp_t::one(x.is_zero() && y.is_zero());
+            to[0] = x, to[1] = y, to[2] = z, to[3] = z;
         }
     }
 
@@ -174,10 +137,21 @@ struct buckets_t {
     }
 };
 
+// The multiplications of an addition, in their order. There is one in the code: six of them inline are more than the
+// instruction cache holds, and warps would wait for instructions most of all.
+enum step_t {
+    INVERSE,      // of the divisor: that of all divisors up to this one, times the product of those before it
+    SLOPE,
+    NEXT_INVERSE, // of the divisors before this one
+    SQUARE,       // of the slope
+    ORDINATE,     // of the sum
+    PRODUCT,      // of the next additions' divisors
+};
+
 // Adds up the points of all buckets, which hold nothing before. As `accumulate` of msm.cuh, but each thread has
 // `batch` runs, whose next additions share an inversion. Run k * threads + i is the one of thread i. `points` are pairs x, y;
 // entries have FIRST set where a bucket begins, and there are fewer than 2^30.
-extern "C" __global__ void __launch_bounds__(32 * WARPS, 16 / WARPS)
+extern "C" __global__ void __launch_bounds__(32 * WARPS, 24 / WARPS)
 accumulate_batched(fp_t* sums, fp_t* parts, uint32_t* part_buckets, const uint32_t* entries, const uint32_t* starts,
                    uint32_t buckets, const uint4* points, uint4* run_sums, uint4* run_products, uint32_t* run_buckets,
                    uint32_t batch)
@@ -195,28 +169,30 @@ accumulate_batched(fp_t* sums, fp_t* parts, uint32_t* part_buckets, const uint32
         return i >= length || first >= total ? 0 : min(batch, (total - first + stride - 1) / stride);
     };
 
-    // What is seldom needed is kept out of registers, so that more warps fit.
-    __shared__ __align__(16) shared_t products, inverses, xs, ys;
+    __shared__ __align__(16) shared_t products, inverses, xs, ys, slopes;
     fp_t& product = products.mine();
     fp_t& inverse = inverses.mine();
     fp_t& x = xs.mine(); // of the sum of the run that has its turn
     fp_t& y = ys.mine();
+    fp_t& slope = slopes.mine();
 
     // A run's next entry, as far as that goes without a multiplication: what its addition divides by, or one.
-    auto prepare = [&](uint32_t k, uint32_t entry, uint32_t place) -> fp_t {
+    auto prepare = [&](uint32_t k, uint32_t place) -> fp_t {
+        const uint32_t entry = entries[place];
         if (entry & FIRST) {
             uint32_t& bucket = runs.bucket(k, self);
-            to.take(bucket, (size_t)k * threads + self, {x, y});
+            to.take(bucket, (size_t)k * threads + self, x, y);
             bucket = to.after(bucket, place);
-            x = x_of(points, entry);
-            y = y_of(points, entry);
+            x = x_of_entry(points, entry);
+            y = y_of_entry(points, entry);
             return fp_t::one();
         }
-        const fp_t next_x = x_of(points, entry), left = x;
-        fp_t divisor = next_x - left;
-        if (divisor.is_zero() || left.is_zero() || next_x.is_zero())
-            divisor = divisor_of(rare_addition({x, y}, point_of(points, entry)), divisor, y);
-        runs_t::store(runs.product(k, self), threads, product);
+        fp_t divisor = x_of_entry(points, entry);
+        const bool zero = divisor.is_zero() || x.is_zero();
+        divisor -= x;
+        if (zero || divisor.is_zero())
+            divisor = divisor_of(rare_addition(x, y, points, entry), divisor, y);
+        store(runs.product(k, self), product, threads);
         return divisor;
     };
 
@@ -235,11 +211,11 @@ accumulate_batched(fp_t* sums, fp_t* parts, uint32_t* part_buckets, const uint32
             bucket |= CONTINUED;
         }
         runs.bucket(k, self) = bucket;
-        x = x_of(points, entries[place]);
-        y = y_of(points, entries[place]);
+        x = x_of_entry(points, entries[place]);
+        y = y_of_entry(points, entries[place]);
         if (k < next_count)
-            product *= prepare(k, entries[place + 1], place + 1);
-        runs.set(k, self, {x, y});
+            product *= prepare(k, place + 1);
+        runs.set(k, self, x, y);
     }
     // The last divisor that went into a product is the first that comes out of its inverse: runs take turns
     // from the first to the last and back.
@@ -254,63 +230,124 @@ accumulate_batched(fp_t* sums, fp_t* parts, uint32_t* part_buckets, const uint32
         for (uint32_t turn = 0; turn < count; turn++) {
             const uint32_t k = up ? turn : count - 1 - turn;
             const uint32_t place = begin + i + k * stride;
-            const uint32_t entry = entries[place], next = k < next_count ? entries[place + 1] : NO_ENTRY;
-            fp_t left = x = runs.x(k, self), slope = y = runs.y(k, self);
-            const fp_t point_x = x_of(points, entry);
-            fp_t divisor = point_x - left;
+            const uint32_t entry = entries[place];
+            fp_t left = runs.x(k, self), right;
+            x = left;
+            y = runs.y(k, self);
             // An entry that is its bucket's first is the sum already.
             addition_t addition = entry & FIRST ? NOTHING : CHORD;
-            slope = y_of(points, entry) - slope;
-            if (addition != NOTHING && (divisor.is_zero() || left.is_zero() || point_x.is_zero())) {
-                addition = rare_addition({x, y}, point_of(points, entry));
-                if (addition == TANGENT) {
-                    slope = left * left;
-                    slope = slope + slope + slope;
-                }
-                divisor = divisor_of(addition, divisor, y);
+            if (addition != NOTHING) {
+                right = x_of_entry(points, entry);
+                const bool zero = right.is_zero() || left.is_zero();
+                right -= left;
+                if (zero || right.is_zero())
+                    addition = rare_addition(x, y, points, entry);
             }
-            if (addition == NOTHING)
-                divisor = fp_t::one();
-            // One multiplication in the code, one after another in time: six of them inline are more than the instruction
-            // cache holds, and warps would wait for instructions most of all.
+            const bool new_sum = addition == CHORD || addition == TANGENT;
             left = inverse;
-            fp_t right = runs_t::load(runs.product(k, self), threads);
+            right = load(runs.product(k, self), threads);
+            // The point is read where it is needed: what is in registers longer keeps warps out.
             #pragma unroll 1
-            for (uint32_t step = 0;; step++) {
-                left *= right;
-                if (step == 0) {            // 1 / divisor
-                    right = slope;
-                } else if (step == 1) {     // the slope
+            for (uint32_t step = INVERSE;; step++) {
+                if (step == SQUARE)
+                    left.sqr();
+                else
+                    left *= right;
+                if (step == INVERSE) {
+                    if (addition == TANGENT) {
+                        tangent_dividend(slope, x);
+                        right = slope;
+                    } else {
+                        right = y_of_entry(points, entry);
+                        right -= y;
+                    }
+                } else if (step == SLOPE) {
                     slope = left;
-                    left = inverse, right = divisor;
-                } else if (step == 2) {     // the inverse of the divisors before this one
+                    if (addition == CHORD) {
+                        right = x_of_entry(points, entry);
+                        right -= x;
+                    } else {
+                        right = divisor_of(addition, left, y);
+                    }
+                    left = inverse;
+                } else if (step == NEXT_INVERSE) {
                     inverse = left;
-                    left = slope, right = slope;
-                } else if (step == 3) {
-                    divisor = left - x - point_x; // the x of the sum of both
-                    left = slope, right = x - divisor;
-                } else if (step == 4) {
-                    if (addition == CHORD || addition == TANGENT) {
-                        x = divisor;
-                        y = left - y;
+                    left = slope;
+                } else if (step == SQUARE) {
+                    left -= x;
+                    left -= x_of_entry(points, entry); // the x of the sum of both
+                    right = x;
+                    right -= left;
+                    if (new_sum)
+                        x = left;
+                    left = slope;
+                } else if (step == ORDINATE) {
+                    if (new_sum) {
+                        left -= y;
+                        y = left;
                     } else if (addition == LEFT_IS_INFINITE) {
-                        x = point_x;
-                        y = y_of(points, entry);
+                        x = x_of_entry(points, entry);
+                        y = y_of_entry(points, entry);
                     } else if (addition == OPPOSITE) {
                         x.zero(), y.zero();
                     }
-                    if (next == NO_ENTRY)
+                    if (k >= next_count)
                         break;
-                    right = prepare(k, next, place + 1);
+                    right = prepare(k, place + 1);
                     left = product;
                 } else {
                     product = left;
                     break;
                 }
             }
-            runs.set(k, self, {x, y});
+            runs.set(k, self, x, y);
         }
     }
     for (uint32_t k = 0; k < runs_with(0); k++)
-        to.take(runs.bucket(k, self), (size_t)k * threads + self, {runs.x(k, self), runs.y(k, self)});
+        to.take(runs.bucket(k, self), (size_t)k * threads + self, runs.x(k, self), runs.y(k, self));
+}
+
+// Parts that one thread of `merge_runs` takes.
+static const uint32_t MERGE_RUN = 8;
+
+// Adds the parts that runs left to their buckets, as `accumulate` does points, 8 a thread. What a thread has of a bucket
+// whose first part is another thread's is passed on, one part for each thread, for `merge`.
+extern "C" __global__ void __launch_bounds__(128, 3)
+merge_runs(xyzz_t<fp_t>::mem_t* sums, xyzz_t<fp_t>::mem_t* next_parts, uint32_t* next_buckets,
+           const xyzz_t<fp_t>::affine_t::mem_t* parts, const uint32_t* part_buckets, uint32_t count)
+{
+    const uint32_t self = blockIdx.x * blockDim.x + threadIdx.x;
+    const uint32_t begin = self * MERGE_RUN, end = min(begin + MERGE_RUN, count);
+    if (begin >= count)
+        return;
+    xyzz_t<fp_t> sum;
+    uint32_t bucket = NO_BUCKET;
+    bool passed_on = false;
+    auto put = [&]() {
+        if (passed_on)
+            next_parts[self] = sum;
+        else if (bucket != NO_BUCKET)
+            sums[bucket] = sum;
+    };
+    next_buckets[self] = NO_BUCKET;
+    #pragma unroll 1
+    for (uint32_t i = begin; i < end; i++) {
+        const uint32_t its = part_buckets[i];
+        if (its == NO_BUCKET)
+            continue;
+        if (its != bucket) {
+            put();
+            bucket = its;
+            passed_on = i == begin && i != 0 && part_buckets[i - 1] == its;
+            if (passed_on) {
+                next_buckets[self] = bucket;
+                sum.inf();
+            } else {
+                sum = sums[bucket];
+            }
+        }
+        xyzz_t<fp_t>::affine_t point = parts[i];
+        sum.add(point);
+    }
+    put();
 }

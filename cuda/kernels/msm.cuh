@@ -7,11 +7,23 @@
 
 static const uint32_t NO_BUCKET = 0xffffffff;
 
-// The fewest entries worth a thread of their own.
-static const uint32_t LEAST_RUN = 8;
+// The fewest entries worth a thread of their own: what it has to merge costs as much as six of them.
+static const uint32_t LEAST_RUN = 16;
 
 // Runs of buckets that one thread of `weigh` takes.
 static const uint32_t WEIGH_RUN = 8;
+
+// The sorted entries that one thread adds up: all threads get the same number.
+struct run_t {
+    uint32_t begin, end;
+
+    __device__ __forceinline__ run_t(uint32_t total, uint32_t self, uint32_t threads)
+    {
+        const uint32_t length = max((total + threads - 1) / threads, LEAST_RUN);
+        begin = (uint32_t)min((uint64_t)self * length, (uint64_t)total);
+        end = min(begin + length, total);
+    }
+};
 
 template<class point_t>
 struct msm_t {
@@ -46,18 +58,15 @@ struct msm_t {
                                       const uint32_t* entries, const uint32_t* starts, uint32_t buckets,
                                       const affine_m* points, uint32_t fresh)
     {
-        const uint32_t total = starts[buckets];
-        const uint32_t run = max((total + threads() - 1) / threads(), LEAST_RUN);
         const uint32_t self = thread();
-        const uint32_t begin = (uint32_t)min((uint64_t)self * run, (uint64_t)total);
-        const uint32_t end = min(begin + run, total);
-        if (begin == end) {
+        const run_t run(starts[buckets], self, threads());
+        if (run.begin == run.end) {
             part_buckets[self] = NO_BUCKET;
             return;
         }
-        uint32_t bucket = bucket_of(begin, starts, buckets);
+        uint32_t bucket = bucket_of(run.begin, starts, buckets);
         uint32_t next = starts[bucket + 1];
-        bool continued = starts[bucket] < begin;
+        bool continued = starts[bucket] < run.begin;
         part_buckets[self] = continued ? bucket : NO_BUCKET;
 
         point_t sum;
@@ -65,7 +74,7 @@ struct msm_t {
             sum.inf();
         else
             sum = sums[bucket];
-        for (uint32_t entry = begin; entry < end; entry++) {
+        for (uint32_t entry = run.begin; entry < run.end; entry++) {
             if (entry == next) {
                 (continued ? parts[self] : sums[bucket]) = sum;
                 continued = false;
@@ -93,25 +102,20 @@ struct msm_t {
         return reinterpret_cast<point_m*>(shared);
     }
 
-    static __device__ __forceinline__ void load(point_t& to, const point_m& from)
-    {   to = from;   }
-    static __device__ __forceinline__ void load(point_t& to, const affine_m& from)
-    {   to = static_cast<affine_t>(from);   }
-
     // Adds up neighbouring parts of the same bucket, a block of parts at a time. A bucket's first part is
     // added to the bucket; what a block holds of a bucket whose first part comes in an earlier block is passed on to
-    // the next level. Parts are points in either kind of coordinates.
-    template<class part_t>
+    // the next level.
     static __device__ void merge(point_m* sums, point_m* next_parts, uint32_t* next_buckets,
-                                 const part_t* parts, const uint32_t* part_buckets, uint32_t count)
+                                 const point_m* parts, const uint32_t* part_buckets, uint32_t count)
     {
-        __shared__ uint32_t buckets[128], begins[128];
+        __shared__ uint32_t buckets[128], begins[128], lengths[128];
         const uint32_t self = threadIdx.x / point_t::degree, width = blockDim.x / point_t::degree;
         const uint32_t i = blockIdx.x * width + self;
         const uint32_t bucket = i < count ? part_buckets[i] : NO_BUCKET;
         buckets[self] = bucket;
         __syncthreads();
         const bool first = bucket != NO_BUCKET && (self == 0 || buckets[self - 1] != bucket);
+        const bool last = bucket != NO_BUCKET && (self + 1 == width || buckets[self + 1] != bucket);
         const bool passed_on = first && self == 0 && i != 0 && part_buckets[i - 1] == bucket;
         // Where this bucket's parts begin in the block.
         uint32_t begin = first ? self : 0;
@@ -123,23 +127,29 @@ struct msm_t {
             __syncthreads();
         }
         const uint32_t place = self - begin;
+        if (last)
+            lengths[begin] = place + 1;
+        __syncthreads();
+        uint32_t length = bucket != NO_BUCKET ? lengths[begin] : 0;
         point_t sum;
         if (bucket != NO_BUCKET)
-            load(sum, parts[i]);
+            sum = parts[i];
         else
             sum.inf();
-        // After each step half as many parts are left of each bucket.
+        // The second half of a bucket's parts is added to the first, until one is left: lanes with nothing left to do are
+        // neighbours, and make whole warps if the bucket has many parts.
         bool done = false;
         #pragma unroll 1
-        for (uint32_t distance = 1; !done; distance *= 2) {
+        while (!done) {
             tile()[self] = sum;
-            bool more = bucket != NO_BUCKET && place % (2 * distance) == 0 && self + distance < width
-                     && buckets[self + distance] == bucket;
+            const uint32_t half = (length + 1) / 2;
+            const bool more = place + half < length;
+            length = half;
             done = !__syncthreads_or(more);
             point_t next;
             next.inf();
             if (more)
-                next = tile()[self + distance];
+                next = tile()[self + half];
             else if (done && first && !passed_on)
                 next = sums[bucket];
             sum.add(next);
@@ -263,12 +273,14 @@ struct msm_t {
 };
 
 // The entry points for one kind of point. Blocks have 128 lanes.
-#define MSM_KERNELS(point_t)                                                                                 \
-    using msm = msm_t<point_t>;                                                                              \
+#define MSM_ACCUMULATE(point_t)                                                                              \
     extern "C" __global__ void __launch_bounds__(128, 3)                                                     \
     accumulate(msm::point_m* sums, msm::point_m* parts, uint32_t* part_buckets, const uint32_t* entries,      \
                const uint32_t* starts, uint32_t buckets, const msm::affine_m* points, uint32_t fresh)         \
-    {   msm::accumulate(sums, parts, part_buckets, entries, starts, buckets, points, fresh);   }              \
+    {   msm::accumulate(sums, parts, part_buckets, entries, starts, buckets, points, fresh);   }
+
+#define MSM_KERNELS(point_t)                                                                                 \
+    using msm = msm_t<point_t>;                                                                              \
     extern "C" __global__ void __launch_bounds__(128)                                                        \
     merge(msm::point_m* sums, msm::point_m* next_parts, uint32_t* next_buckets, const msm::point_m* parts,    \
           const uint32_t* part_buckets, uint32_t count)                                                      \

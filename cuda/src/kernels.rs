@@ -156,8 +156,7 @@ kernels! {
     multiples: multiples;
     sort: count_digits place_digits sum_blocks sum_totals add_totals;
     split: count_groups begin_groups count_members place_members;
-    batched: accumulate_batched;
-    g1: merge_affine;
+    batched: accumulate_batched merge_runs;
 }
 
 /// What the kernels are loaded from.

@@ -17,7 +17,7 @@ use crate::kernels::MsmKernels;
 use crate::key::{Place, Points};
 use crate::launch;
 use crate::plan::{
-    BATCHED_LANES, Group, LANES, Layout, Passes, Runs, Split, Weighing, Work, merge_levels, window_count,
+    BATCHED_LANES, Group, LANES, Layout, Passes, Runs, Split, Weighing, Work, window_count,
 };
 
 /// Which scalar belongs to which point.
@@ -252,14 +252,18 @@ impl Msm<'_, '_> {
         let (sums, runs) = (self.at(pass.at.sums), pass.runs);
         let (mut parts, mut part_buckets) = (self.at(pass.at.parts), self.at(pass.at.part_buckets));
         let mut part_bytes = runs.part_bytes(self.group);
-        for level in merge_levels(self.group, runs.count()).windows(2) {
+        for level in runs.merge_levels(self.group).windows(2) {
             let (count, next) = (level[0] as u32, level[1]);
             let next_parts = parts + level[0] * part_bytes;
             let next_buckets = part_buckets + 4 * level[0];
-            let grid = (next, LANES as u32, self.shared_bytes());
             let affine = part_bytes == self.group.affine_bytes;
-            let merge = if affine { &self.gpu.kernels.merge_affine } else { &self.kernels.merge };
-            // SAFETY: the parameters are those of `merge` in `kernels/msm.cuh`; `Layout` has room for the parts of all levels.
+            let (merge, grid) = if affine {
+                (&self.gpu.kernels.merge_runs, (next.div_ceil(LANES), LANES as u32, 0))
+            } else {
+                (&self.kernels.merge, (next, LANES as u32, self.shared_bytes()))
+            };
+            // SAFETY: the parameters are those of `merge` in `kernels/msm.cuh` and of `merge_runs` in
+            // `kernels/batched.cu`; `Layout` has room for the parts of all levels.
             unsafe {
                 launch!(
                     merge,

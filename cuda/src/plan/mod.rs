@@ -25,7 +25,7 @@ pub use ntt::{NttPass, ntt_passes};
 pub use split::Split;
 pub use sums::{
     BATCHED_LANES, G1, G2, Group, LANES, Layout, MOST_RESULTS, Passes, Runs, SUM_BLOCK, Weighing, Work,
-    digit_offset, merge_levels, window_count,
+    digit_offset, window_count,
 };
 
 use crate::arena::{ALIGNMENT, aligned};

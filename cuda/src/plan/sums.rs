@@ -19,7 +19,10 @@ pub const SUM_BLOCK: u64 = 2048;
 pub const LANES: u64 = 128;
 
 /// Lanes of a block whose threads share inversions.
-pub const BATCHED_LANES: u64 = 64;
+pub const BATCHED_LANES: u64 = 128;
+
+/// Parts that a thread of `merge_runs` takes.
+const MERGE_RUN: u64 = 8;
 
 /// Runs of buckets that a thread of `weigh` takes.
 const WEIGH_RUN: u64 = 8;
@@ -31,8 +34,11 @@ const MIXED_ADDITION: u64 = 10;
 const FULL_ADDITION: u64 = 14;
 const BATCHED_ADDITION: u64 = 6;
 
-/// What each thread's part in an inversion costs that a block shares, in multiplications.
-const SHARED_INVERSION: u64 = 12;
+/// What each thread's part in an inversion costs that a block shares, in multiplications: measured, as most of it is waiting.
+const SHARED_INVERSION: u64 = 19;
+
+/// What it costs to add what a run left of a bucket to that: two additions of an affine point, for what is done twice.
+const MERGE_COST: u64 = 17;
 
 /// Windows with fewer bits than this have few counters, and counting an entry of theirs costs so many multiplications more.
 const CROWDED_BITS: u32 = 12;
@@ -62,8 +68,8 @@ pub const G1: Group = Group {
     affine_bytes: 96,
     point_bytes: 192,
     lanes: 1,
-    runs_per_multiprocessor: 384,
-    batched_threads_per_multiprocessor: 512,
+    runs_per_multiprocessor: 640,
+    batched_threads_per_multiprocessor: 768,
 };
 /// G2: two lanes a point.
 pub const G2: Group = Group {
@@ -186,7 +192,7 @@ impl Layout {
             end += aligned(bytes);
             start
         };
-        let levels = merge_levels(group, runs.count());
+        let levels = runs.merge_levels(group);
         let merged = levels[1..].iter().sum::<u64>();
         let parts = runs.count() * runs.part_bytes(group) + merged * group.point_bytes;
         let weighed = Weighing::new(group, bits, sets).points() * group.point_bytes;
@@ -227,16 +233,19 @@ impl Runs {
     pub fn part_bytes(&self, group: Group) -> u64 {
         if self.batch > 1 { group.affine_bytes } else { group.point_bytes }
     }
-}
 
-/// Number of parts at each level of merging; the last one is of no parts, but its bucket number is written.
-pub fn merge_levels(group: Group, runs: u64) -> Vec<u64> {
-    let mut levels = vec![runs];
-    loop {
-        let next = levels[levels.len() - 1].div_ceil(group.block_points());
-        levels.push(next);
-        if next == 1 {
-            return levels;
+    /// Number of parts at each level of merging; the last one is of no parts, but its bucket number is written.
+    pub fn merge_levels(&self, group: Group) -> Vec<u64> {
+        let mut levels = vec![self.count()];
+        if self.batch > 1 {
+            levels.push(self.count().div_ceil(MERGE_RUN));
+        }
+        loop {
+            let next = levels[levels.len() - 1].div_ceil(group.block_points());
+            levels.push(next);
+            if next == 1 {
+                return levels;
+            }
         }
     }
 }
@@ -316,9 +325,9 @@ impl Work {
         if !in_one_pass || self.batched_threads == 0 || all * self.points >= 1 << 30 {
             return None;
         }
-        // More runs share an inversion among more, and leave more parts to be merged, which takes three additions each.
+        // More runs share an inversion among more, and leave more parts to be merged.
         let each = self.most_entries(0, all) / self.batched_threads;
-        let batch = (each * SHARED_INVERSION / (3 * FULL_ADDITION)).isqrt().min(MOST_BATCH);
+        let batch = (each * SHARED_INVERSION / MERGE_COST).isqrt().min(MOST_BATCH);
         (batch >= LEAST_BATCH).then_some(Runs { threads: self.batched_threads, batch })
     }
 
@@ -331,7 +340,7 @@ impl Work {
         let additions = self.points + self.wide * all;
         let entries = if runs.batch > 1 {
             let inversions = additions / runs.batch * SHARED_INVERSION;
-            additions * BATCHED_ADDITION + inversions + runs.count() * 3 * FULL_ADDITION
+            additions * BATCHED_ADDITION + inversions + runs.count() * MERGE_COST
         } else {
             additions * MIXED_ADDITION
         };
@@ -454,7 +463,7 @@ mod tests {
     fn merging_ends() {
         for group in [G1, G2] {
             for runs in [1, 8, 9, 128, 129, 50_688] {
-                let levels = merge_levels(group, runs);
+                let levels = Runs { threads: runs, batch: 1 }.merge_levels(group);
                 assert!(levels.len() > 1);
                 for pair in levels.windows(2) {
                     assert_eq!(pair[1], pair[0].div_ceil(group.block_points()));
@@ -462,5 +471,7 @@ mod tests {
                 assert_eq!(levels.last(), Some(&1));
             }
         }
+        let levels = Runs { threads: 101_376, batch: 16 }.merge_levels(G1);
+        assert_eq!(levels, [1_622_016, 202_752, 1_584, 13, 1]);
     }
 }
