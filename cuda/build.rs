@@ -13,7 +13,7 @@ use std::process::Command;
 /// come after it.
 const ARCHS: &str = "80,86,89,90,100,120";
 
-const KERNELS: [&str; 7] = ["quotient", "multiples", "sort", "split", "batched", "g1", "g2"];
+const KERNELS: [&str; 8] = ["quotient", "ntt", "multiples", "sort", "split", "batched", "g1", "g2"];
 
 fn main() {
     for variable in ["CUDA_LIBRARY_PATH", "INTERLOCK_CUDA_ARCHS"] {

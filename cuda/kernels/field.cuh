@@ -36,3 +36,20 @@ struct vector_t {
     __device__ __forceinline__ fr_t& operator[](uint32_t i) const
     {   return i < split ? low[i] : high[i - split];   }
 };
+
+// What becomes of a value and an element.
+enum store_t : uint32_t { SET, ADD, MULTIPLY, SUBTRACT };
+
+__device__ __forceinline__ void
+store(const vector_t& out, uint32_t i, fr_t value, uint32_t how)
+{
+    if (how == ADD) {
+        value += out[i];
+    } else if (how == MULTIPLY) {
+        value *= out[i];
+    } else if (how == SUBTRACT) {
+        fr_t from = out[i];
+        value = from - value;
+    }
+    out[i] = value;
+}

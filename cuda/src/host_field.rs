@@ -1,6 +1,8 @@
 //! The few scalar field operations that the host does itself: constants of a domain.
 
-use blst::{blst_fr, blst_fr_from_uint64, blst_fr_inverse, blst_fr_mul, blst_fr_sqr, blst_fr_sub};
+use blst::{
+    blst_fr, blst_fr_from_uint64, blst_fr_inverse, blst_fr_mul, blst_fr_sqr, blst_fr_sub, blst_uint64_from_fr,
+};
 use interlock_core_api::ScalarLimbs;
 
 /// A scalar in Montgomery form.
@@ -16,6 +18,14 @@ impl Scalar {
     /// The limbs, in Montgomery form.
     pub fn limbs(&self) -> ScalarLimbs {
         self.0.l
+    }
+
+    /// The limbs of the number itself.
+    pub fn canonical(&self) -> ScalarLimbs {
+        let mut out = ScalarLimbs::default();
+        // SAFETY: a valid field element, and room for the four limbs that are written.
+        unsafe { blst_uint64_from_fr(out.as_mut_ptr(), &self.0) };
+        out
     }
 
     /// A small number.
@@ -72,5 +82,6 @@ mod tests {
         assert_eq!(six.times(&three.inverse()), two);
         assert_eq!(two.squared(3), Scalar::from_integer(256));
         assert_eq!(six.minus(&three), three);
+        assert_eq!(six.canonical(), [6, 0, 0, 0]);
     }
 }

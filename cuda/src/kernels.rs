@@ -151,8 +151,8 @@ macro_rules! kernels {
 }
 
 kernels! {
-    quotient: powers spmv spmv_long fill_below ntt_natural_to_reversed ntt_reversed_to_natural scale_reversed multiply
-        subtract quotient_coefficients to_canonical;
+    quotient: powers spmv spmv_long fill_below to_canonical;
+    ntt: ntt_down ntt_turn ntt_up ntt_quotient;
     multiples: multiples;
     sort: count_digits place_digits sum_blocks sum_totals add_totals;
     split: count_groups begin_groups count_members place_members;
@@ -162,6 +162,7 @@ kernels! {
 /// What the kernels are loaded from.
 pub struct Modules {
     quotient: Module,
+    ntt: Module,
     multiples: Module,
     sort: Module,
     split: Module,
@@ -178,6 +179,7 @@ impl Modules {
     pub fn load() -> Result<Self, Fault> {
         Ok(Self {
             quotient: fatbin!("quotient")?,
+            ntt: fatbin!("ntt")?,
             multiples: fatbin!("multiples")?,
             sort: fatbin!("sort")?,
             split: fatbin!("split")?,

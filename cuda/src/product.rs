@@ -23,15 +23,17 @@ pub struct Columns {
     pub end: u32,
 }
 
-/// What becomes of a row's product: `store_t` of the kernels.
+/// What becomes of a value and an element: `store_t` of the kernels.
 #[derive(Clone, Copy, Debug)]
 pub enum Store {
-    /// It is the element.
+    /// The value is the element.
     Set = 0,
     /// It is added to the element.
     Add = 1,
     /// The element is multiplied by it.
     Multiply = 2,
+    /// It is subtracted from the element.
+    Subtract = 3,
 }
 
 /// `csr_t` of the kernels: addresses of what entry 0 has, or would have.

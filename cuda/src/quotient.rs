@@ -22,7 +22,6 @@ use interlock_core_api::BasisCode;
 
 use crate::fault::Fault;
 use crate::feed::Feed;
-use crate::kernels::Kernel;
 use crate::key::Key;
 use crate::launch;
 use crate::plan::{NttPass, SCALAR_BYTES, ntt_passes};
@@ -56,7 +55,6 @@ struct NttArgument {
     low_bits: u32,
     bits: u32,
     log_columns: u32,
-    inverse: u32,
 }
 
 /// Works on a stream with two vectors over the domain.
@@ -93,16 +91,17 @@ impl Quotient<'_, '_> {
     pub fn run(&mut self) -> Result<(), Fault> {
         let a = Vector::whole(self.a);
         self.product(A, a, Store::Set)?;
-        self.to_coset(a)?;
+        self.to_coset(a, a, Store::Set)?;
         let b = match self.halves() {
             Some((first, b)) => self.with_halves(first, a, b)?,
             None => self.with_all(a)?,
         };
         if self.key.basis == BasisCode::MONOMIAL {
             self.coefficients(a, b)?;
+        } else {
+            self.canonical(self.a, self.key.shape.domain(), 1)?;
         }
-        self.canonical(self.z, self.key.shape.variables, 0)?;
-        self.canonical(self.a, self.key.shape.domain(), 1)
+        self.canonical(self.z, self.key.shape.variables, 0)
     }
 
     /// The variables of the first half, and b where it takes the place of the second one; none if it does not.
@@ -118,8 +117,7 @@ impl Quotient<'_, '_> {
     fn with_all(&mut self, a: Vector) -> Result<Vector, Fault> {
         let b = Vector::whole(self.b);
         self.product(B, b, Store::Set)?;
-        self.to_coset(b)?;
-        self.pointwise(self.key.gpu.kernels.multiply, a, b)?;
+        self.to_coset(b, a, Store::Multiply)?;
         if self.key.basis == BasisCode::MONOMIAL {
             // On the coset t is a constant, and c need not go there: modulo X^n - g^n, h t = a b - c.
             self.product(C, b, Store::Set)?;
@@ -127,8 +125,7 @@ impl Quotient<'_, '_> {
             // As snarkjs has it, c is a b on the domain.
             self.product(A, b, Store::Set)?;
             self.product(B, b, Store::Multiply)?;
-            self.to_coset(b)?;
-            self.pointwise(self.key.gpu.kernels.subtract, a, b)?;
+            self.to_coset(b, a, Store::Subtract)?;
         }
         Ok(b)
     }
@@ -148,8 +145,7 @@ impl Quotient<'_, '_> {
         self.below(B, b, Store::Set)?;
         self.fetch(first..variables, z)?;
         self.rows(B, b, lower, two, Store::Add)?;
-        self.to_coset(b)?;
-        self.pointwise(self.key.gpu.kernels.multiply, a, b)?;
+        self.to_coset(b, a, Store::Multiply)?;
 
         self.rows(C, b, 0..rows, two, Store::Set)?;
         self.below(C, b, Store::Set)?;
@@ -200,67 +196,66 @@ impl Quotient<'_, '_> {
         unsafe { launch!(kernel, self.feed.stream(), grid, out, domain, rows, inputs, store, z) }
     }
 
-    /// Values on the domain to values on the coset, both in natural order.
-    fn to_coset(&self, x: Vector) -> Result<(), Fault> {
-        self.inverse(x)?;
-        let (log_n, shift) = (self.key.shape.log_domain, self.key.contents.shift);
-        let kernel = &self.key.gpu.kernels.scale_reversed;
-        // SAFETY: `void scale_reversed(vector_t, uint32_t, power_table_t)`; `x` has 2^log_n elements.
-        unsafe { launch!(kernel, self.feed.stream(), blocks(1 << log_n), x, log_n, shift)? };
-        let passes = ntt_passes(log_n);
-        let kernel = &self.key.gpu.kernels.ntt_reversed_to_natural;
-        passes.iter().rev().try_for_each(|pass| self.transform(kernel, pass, false, x))
+    /// Values of `x` on the domain to values on the coset, both in natural order: they go to `out`, which may be `x`.
+    fn to_coset(&self, x: Vector, out: Vector, store: Store) -> Result<(), Fault> {
+        let passes = ntt_passes(self.key.shape.log_domain);
+        let Some((turn, others)) = passes.split_last() else { return Ok(()) };
+        let at = |place: usize| if place == 0 { (out, store as u32) } else { (x, Store::Set as u32) };
+        self.down(x, others)?;
+        let (kernels, stream) = (&self.key.gpu.kernels, self.feed.stream());
+        let (argument, shift, (out, how)) = (self.argument(turn), self.key.contents.shift, at(others.len()));
+        // SAFETY: `void ntt_turn(vector_t, ntt_pass_t, power_table_t, vector_t, uint32_t)`; both vectors have 2^log_n
+        // elements, the passes stay within.
+        unsafe { launch!(kernels.ntt_turn, stream, turn.grid(), x, argument, shift, out, how)? };
+        others.iter().enumerate().rev().try_for_each(|(place, pass)| {
+            let (argument, (out, how)) = (self.argument(pass), at(place));
+            // SAFETY: `void ntt_up(vector_t, ntt_pass_t, vector_t, uint32_t)`; as above.
+            unsafe { launch!(kernels.ntt_up, stream, pass.grid(), x, argument, out, how) }
+        })
     }
 
-    /// Values in natural order to coefficients in bit-reversed order, times the domain's size.
-    fn inverse(&self, x: Vector) -> Result<(), Fault> {
-        let kernel = &self.key.gpu.kernels.ntt_natural_to_reversed;
-        ntt_passes(self.key.shape.log_domain)
-            .iter()
-            .try_for_each(|pass| self.transform(kernel, pass, true, x))
+    /// Passes from values in natural order to coefficients in bit-reversed order, times the domain's size.
+    fn down(&self, x: Vector, passes: &[NttPass]) -> Result<(), Fault> {
+        let (kernel, stream) = (&self.key.gpu.kernels.ntt_down, self.feed.stream());
+        passes.iter().try_for_each(|pass| {
+            let argument = self.argument(pass);
+            // SAFETY: `void ntt_down(vector_t, ntt_pass_t)`; `x` has 2^log_n elements, the passes stay within.
+            unsafe { launch!(kernel, stream, pass.grid(), x, argument) }
+        })
     }
 
-    fn transform(&self, kernel: &Kernel, pass: &NttPass, inverse: bool, x: Vector) -> Result<(), Fault> {
-        let NttPass { low_bits, bits, log_columns } = *pass;
-        let log_n = self.key.shape.log_domain;
-        let argument = NttArgument {
-            roots: self.key.contents.roots,
-            log_n,
-            low_bits,
-            bits,
-            log_columns,
-            inverse: u32::from(inverse),
-        };
-        let slots = 1_u32 << (bits + log_columns);
-        let shared = (slots + (1 << (bits - 1))) * 32;
-        let grid = (1 << (log_n - bits - log_columns), (slots / 2).clamp(32, THREADS), shared);
-        // SAFETY: `void ntt_...(vector_t, ntt_pass_t)`; `x` has 2^log_n elements, the passes stay within.
-        unsafe { launch!(kernel, self.feed.stream(), grid, x, argument) }
+    fn argument(&self, pass: &NttPass) -> NttArgument {
+        let NttPass { log_n, low_bits, bits, log_columns } = *pass;
+        NttArgument { roots: self.key.contents.roots, log_n, low_bits, bits, log_columns }
     }
 
-    fn pointwise(&self, kernel: Kernel, a: Vector, b: Vector) -> Result<(), Fault> {
-        let n = 1_u32 << self.key.shape.log_domain;
-        // SAFETY: `void multiply(vector_t, vector_t, uint32_t)`, and `subtract` likewise.
-        unsafe { launch!(kernel, self.feed.stream(), blocks(n), a, b, n) }
-    }
-
-    /// From a b on the coset and c on the domain to the coefficients of h; then the witness is whole again.
+    /// From a b on the coset and c on the domain to the scalars of h; then the witness is whole again.
     fn coefficients(&mut self, ab: Vector, c: Vector) -> Result<(), Fault> {
-        self.inverse(c)?;
-        self.inverse(ab)?;
+        let passes = ntt_passes(self.key.shape.log_domain);
+        let Some((last, others)) = passes.split_last() else { return Ok(()) };
+        self.down(c, &passes)?;
+        self.down(ab, others)?;
         let contents = &self.key.contents;
-        let (log_n, unshift, factor) = (self.key.shape.log_domain, contents.unshift, contents.factor());
-        let (kernel, grid) = (&self.key.gpu.kernels.quotient_coefficients, blocks(1 << log_n));
-        // SAFETY: `void quotient_coefficients(vector_t, vector_t, uint32_t, power_table_t, const fr_t*)`.
-        unsafe { launch!(kernel, self.feed.stream(), grid, ab, c, log_n, unshift, factor)? };
+        let (unshift, factor, wide) = (contents.unshift, contents.factor(), self.counter(1));
+        let (kernel, argument) = (&self.key.gpu.kernels.ntt_quotient, self.argument(last));
+        // SAFETY: `void ntt_quotient(vector_t, ntt_pass_t, vector_t, power_table_t, const fr_t*, uint32_t*)`; both vectors
+        // have 2^log_n elements.
+        unsafe {
+            launch!(kernel, self.feed.stream(), last.grid(), ab, argument, c, unshift, factor, wide)?;
+        }
         match self.halves() {
             Some((first, b)) => self.fetch(first..self.key.shape.variables as u32, b.high),
             None => Ok(()),
         }
     }
 
+    /// Where wide scalars of the witness (0) and of the quotient (1) are counted.
+    fn counter(&self, index: u64) -> CUdeviceptr {
+        self.wide + 4 * index
+    }
+
     fn canonical(&self, x: CUdeviceptr, count: u64, counter: u64) -> Result<(), Fault> {
-        let (n, wide) = (count as u32, self.wide + 4 * counter);
+        let (n, wide) = (count as u32, self.counter(counter));
         // SAFETY: `void to_canonical(fr_t*, uint32_t, uint32_t*)`; `x` has `n` elements.
         unsafe { launch!(self.key.gpu.kernels.to_canonical, self.feed.stream(), blocks(n), x, n, wide) }
     }

@@ -36,9 +36,11 @@ impl Constants {
         }
     }
 
-    /// Each at its index.
+    /// Each at its index; all but the factor in Montgomery form. A product with that one is not in Montgomery form.
     pub fn in_order(&self) -> [[u64; 4]; 6] {
         let one = Scalar::from_integer(1);
-        [self.root, self.shift, self.unshift, one, self.one_over_size, self.factor].map(|value| value.limbs())
+        let [root, shift, unshift, one, one_over_size] =
+            [self.root, self.shift, self.unshift, one, self.one_over_size].map(|value| value.limbs());
+        [root, shift, unshift, one, one_over_size, self.factor.canonical()]
     }
 }

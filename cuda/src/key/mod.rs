@@ -30,9 +30,6 @@ use crate::plan::{Home, Shape, window_count};
 /// Rows with more entries than this get a block of threads instead of one thread.
 pub const LONG_ROW: u32 = 128;
 
-/// Logarithm of the larger of the two tables that hold powers.
-const LOG_HIGH_POWERS: u32 = 15;
-
 /// Where a vector of a key is.
 #[derive(Clone, Copy, Debug)]
 pub enum Place {
@@ -100,7 +97,7 @@ pub struct Contents {
     pub roots: PowerTable,
     /// Powers of the coset's shift, each over the domain's size.
     pub shift: PowerTable,
-    /// Powers of one over the shift, each times `factor`.
+    /// Powers of one over the shift.
     pub unshift: PowerTable,
     /// The [`Constants`].
     constants: CUdeviceptr,
@@ -142,7 +139,7 @@ impl Contents {
             [view.l_points, view.a_points, view.b_g1_points].map(|points| g1(points.as_slice()));
         let b_g2 = view.b_g2_points.as_slice();
         let tables = [(); 3].map(|()| {
-            let split = view.log_domain.saturating_sub(LOG_HIGH_POWERS);
+            let split = to.power_split(view.log_domain);
             let high = to.reserve(32 << (view.log_domain - split));
             PowerTable { high, low: to.reserve(32 << split), split }
         });
@@ -164,7 +161,7 @@ impl Contents {
         }
     }
 
-    /// One over (size of the domain times the vanishing polynomial on the coset).
+    /// One over (size of the domain times the vanishing polynomial on the coset), not in Montgomery form.
     pub fn factor(&self) -> CUdeviceptr {
         self.constants + 32 * Constants::FACTOR
     }
@@ -253,7 +250,7 @@ impl Key {
         let tables = [
             (&contents.roots, Constants::ROOT, Constants::ONE),
             (&contents.shift, Constants::SHIFT, Constants::ONE_OVER_SIZE),
-            (&contents.unshift, Constants::UNSHIFT, Constants::FACTOR),
+            (&contents.unshift, Constants::UNSHIFT, Constants::ONE),
         ];
         for (table, base, scale) in tables {
             let parts = [

@@ -14,6 +14,9 @@ use crate::fault::Fault;
 use crate::gpu::Gpu;
 use crate::plan::{Home, window_count};
 
+/// Logarithm of the larger of the two tables that hold powers.
+const LOG_HIGH_POWERS: u32 = 15;
+
 /// Lays vectors out one after another from an address on, then copies them there.
 pub struct Placement<'a> {
     base: CUdeviceptr,
@@ -67,11 +70,19 @@ impl<'a> Placement<'a> {
     /// Points, and room for their multiples if there are to be any; then also the bits of their windows.
     pub fn with_multiples(&mut self, points: &[G1Limbs]) -> (Place, Option<u32>) {
         let place = self.vector(points);
-        let Home::Device { multiples: Some(bits) } = self.home else { return (place, None) };
+        let Home::Device { multiples: Some(bits), .. } = self.home else { return (place, None) };
         // They follow the points without a gap.
         self.bytes +=
             aligned(size_of_val(points) as u64 * window_count(bits)) - aligned(size_of_val(points) as u64);
         (place, Some(bits))
+    }
+
+    /// How many bits of an exponent the second table of powers is for; none where the first one is whole.
+    pub fn power_split(&self, log_domain: u32) -> u32 {
+        match self.home {
+            Home::Device { whole_powers: true, .. } => 0,
+            _ => log_domain.saturating_sub(LOG_HIGH_POWERS),
+        }
     }
 
     /// Copies, and waits for it. What is copied may lie on pages of which some are pinned, for another key say, and from

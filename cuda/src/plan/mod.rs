@@ -60,6 +60,8 @@ pub enum Home {
     Device {
         /// Bits of a digit of the sum over h, where there is a table of multiples of its points for each window.
         multiples: Option<u32>,
+        /// Whether tables of powers have each power, or are two small ones each, with a multiplication for each use.
+        whole_powers: bool,
     },
     /// In host memory.
     Host {
@@ -153,7 +155,7 @@ impl Shape {
 
     /// What the sum over h takes where there are multiples of its points: a table that large leaves room for it.
     fn multiples_workspace(&self) -> u64 {
-        let Home::Device { multiples: Some(bits) } = self.home else { return 0 };
+        let Home::Device { multiples: Some(bits), .. } = self.home else { return 0 };
         let work = Work::new(G1, self.h_points, self.h_points, u64::MAX, self.multiprocessors);
         work.with_multiples(Some(bits)).multiples_workspace(G1)
     }
@@ -174,7 +176,7 @@ mod tests {
     use super::*;
 
     const GIB: u64 = 1 << 30;
-    const RESIDENT: Home = Home::Device { multiples: None };
+    const RESIDENT: Home = Home::Device { multiples: None, whole_powers: false };
     const STREAMED: Home = Home::Host { longest_row: 1 << 16, halves: true };
 
     fn shape(log_domain: u32, home: Home) -> Shape {
