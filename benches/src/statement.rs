@@ -15,6 +15,17 @@ use rand_chacha::ChaCha8Rng;
 /// A SHA-256 block takes about this many constraints.
 const BLOCK_CONSTRAINTS: usize = 27_600;
 
+/// What the demonstration circuit hashes at `2^log_size` constraints.
+pub fn demonstration_chunk(log_size: u32) -> Vec<u8> {
+    let blocks = ((1_usize << log_size) / BLOCK_CONSTRAINTS).max(1);
+    (0..64 * blocks - 9).map(|index| (index * 167 + index / 251) as u8).collect()
+}
+
+/// The circuit with a chunk that fills it.
+pub fn hashed(chunk: &[u8]) -> FileChunk {
+    FileChunk::new(chunk, chunk.len()).expect("the chunk fits")
+}
+
 /// One statement to prove, again and again.
 #[derive(Clone)]
 pub struct Statement {
@@ -30,12 +41,9 @@ impl Statement {
     /// The demonstration circuit with as many blocks as fit in `2^log_size` constraints, one at least. The same on every
     /// machine.
     pub fn demonstration(log_size: u32) -> Self {
-        let blocks = ((1_usize << log_size) / BLOCK_CONSTRAINTS).max(1);
-        let bytes = 64 * blocks - 9;
-        let chunk: Vec<u8> = (0..bytes).map(|index| (index * 167 + index / 251) as u8).collect();
-        let circuit = record(FileChunk::shape(bytes)).expect("the circuit is small");
-        let witness =
-            synthesize_witness(FileChunk::new(&chunk, bytes).expect("the chunk fits")).expect("complete");
+        let chunk = demonstration_chunk(log_size);
+        let circuit = record(FileChunk::shape(chunk.len())).expect("the circuit is small");
+        let witness = synthesize_witness(hashed(&chunk)).expect("complete");
         Self::new(circuit, witness)
     }
 

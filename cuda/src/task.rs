@@ -202,7 +202,7 @@ impl Drop for Task {
 
 /// Copies with a few threads: one alone does not fill the memory's bandwidth.
 fn copy(to: &mut [u64], from: &[u64]) {
-    const THREADS: usize = 4;
+    const THREADS: usize = 8;
     const WORTH_A_THREAD: usize = 1 << 18;
     let chunk = from.len().div_ceil(THREADS).max(WORTH_A_THREAD);
     std::thread::scope(|scope| {

@@ -10,7 +10,7 @@ use clap::Parser;
 use interlock_benches::card::CardOptions;
 use interlock_benches::measure::{median, timed};
 use interlock_benches::peer::Error;
-use interlock_benches::peer::seats::{Batch, Seat};
+use interlock_benches::peer::seats::{Batch, MOST_WORKERS, Seat};
 use interlock_benches::statement::Statement;
 use interlock_engine::core::Core;
 use interlock_engine::report::start_logging;
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), Error> {
-    let Some(core) = options.card.open(3, false)? else { return Ok(()) };
+    let Some(core) = options.card.open(MOST_WORKERS, false)? else { return Ok(()) };
     let core: Arc<dyn Core> = Arc::new(core);
     let device = &core.devices()[0];
     println!("{}: {} bytes for tasks, keys {:?}", device.name, device.capacity_bytes, options.card.srs);

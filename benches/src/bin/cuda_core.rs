@@ -22,7 +22,7 @@ use interlock_engine::proof::to_bytes;
 const ROUNDS: usize = 9;
 
 /// Tasks at once whose proofs a second are measured.
-const WORKERS: [usize; 3] = [1, 2, 4];
+const WORKERS: [usize; 4] = [1, 2, 4, 8];
 
 /// The CUDA core on one card, step by step.
 #[derive(Parser)]
@@ -100,7 +100,7 @@ fn write_trace(file: &Path, events: &[serde_json::Value]) -> std::io::Result<()>
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let core = match options.card.open(4, true) {
+    let core = match options.card.open(8, true) {
         Ok(Some(core)) => core,
         Ok(None) => return ExitCode::SUCCESS,
         Err(error) => {

@@ -15,6 +15,7 @@ use interlock_benches::card::CardOptions;
 use interlock_benches::measure::timed;
 use interlock_benches::peer::Error;
 use interlock_benches::peer::compare::{AT_ONCE, Case, Comparison, Effort, compare, measure_peer};
+use interlock_benches::peer::seats::MOST_WORKERS;
 use interlock_benches::peer::supraseal::{Supraseal, is_available};
 use interlock_benches::peer::table::{details, summary};
 use interlock_engine::core::Core;
@@ -79,7 +80,7 @@ fn run(options: &Options) -> Result<(), Error> {
         println!("  alone: {:.2} ms for one, {:.2} ms a proof in a batch", alone.one_ms, alone.batch_ms);
         ready.push((case, peer, alone));
     }
-    let Some(core) = options.card.open(AT_ONCE as u32, false)? else { return Ok(()) };
+    let Some(core) = options.card.open(MOST_WORKERS, false)? else { return Ok(()) };
     let core: Arc<dyn Core> = Arc::new(core);
     println!("our core on {}, {} bytes for tasks", core.devices()[0].name, core.devices()[0].capacity_bytes);
     let mut comparisons = Vec::new();

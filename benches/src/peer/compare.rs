@@ -19,9 +19,10 @@ use serde::Serialize;
 
 use super::inputs::ProverInputs;
 use super::seats::{Batch, Seat};
+use super::synthesis::{self, FromInputs};
 use super::{Error, PeerProver};
 use crate::measure::{median, timed};
-use crate::statement::Statement;
+use crate::statement::{Statement, demonstration_chunk};
 
 /// Circuits in the peer's batch, and our tasks at once.
 pub const AT_ONCE: usize = 4;
@@ -47,6 +48,8 @@ pub struct Case {
     pub file: PathBuf,
     /// Seconds to make the circuit, the witness and the SRS; 0 when they were there.
     pub setup_seconds: f64,
+    /// What is hashed, for the demonstration circuit.
+    chunk: Option<Vec<u8>>,
     blindings: Vec<Blinding>,
     expected: Vec<u8>,
     verifier: Verifier,
@@ -60,7 +63,7 @@ impl Case {
     pub fn set_up(log_size: u32, directory: &Path) -> Result<Self, Error> {
         let (statement, setup_ms) = timed(|| Statement::demonstration(log_size));
         let case = Self::of(statement, log_size, directory)?;
-        Ok(Self { setup_seconds: setup_ms / 1e3, ..case })
+        Ok(Self { setup_seconds: setup_ms / 1e3, chunk: Some(demonstration_chunk(log_size)), ..case })
     }
 
     /// Writes the SRS into `directory` and reads it back, checks the peer's inputs, and makes the proof that the others are
@@ -87,7 +90,17 @@ impl Case {
         blindings.resize_with(AT_ONCE, || Blinding::random(&mut rng));
         let verifier = Verifier::new(&statement.key.srs.vk)?;
         let expected = to_bytes(&statement.prove(&CpuCore::new(u64::MAX, None)?)?).to_vec();
-        Ok(Self { log_size, statement, inputs, file, setup_seconds: 0.0, blindings, expected, verifier })
+        Ok(Self {
+            log_size,
+            statement,
+            inputs,
+            file,
+            setup_seconds: 0.0,
+            chunk: None,
+            blindings,
+            expected,
+            verifier,
+        })
     }
 
     /// Whether the peer's proofs, alone and in a batch, are those of the CPU core or at least verify.
@@ -103,6 +116,23 @@ impl Case {
             }
         }
         Ok(())
+    }
+
+    /// A proof of the peer's, verified.
+    ///
+    /// # Errors
+    /// The peer fails, or the proof does not verify.
+    pub fn prove_and_verify_on_peer(&self, peer: &dyn PeerProver) -> Result<(), Error> {
+        let proofs = self.prove_on_peer(peer, 1)?;
+        proofs.iter().try_for_each(|proof| self.check_verifies(proof, "the peer"))
+    }
+
+    /// A proof of a core's for a statement with this case's key, verified.
+    ///
+    /// # Errors
+    /// The core fails, or the proof does not verify.
+    pub fn prove_and_verify(&self, core: &dyn Core, statement: &Statement) -> Result<(), Error> {
+        self.check_verifies(&statement.prove(core)?, &format!("the {} core", core.name()))
     }
 
     /// Whether `core` makes the CPU core's proof.
@@ -217,6 +247,8 @@ pub struct EngineRow {
     pub rate: f64,
     /// Proofs a second over the peer's best.
     pub ratio: f64,
+    /// The share of the time in which some task was in Compute.
+    pub busy: f64,
     /// Mean milliseconds per proof at gates before locks were granted.
     pub lock_wait_ms: f64,
     /// Proofs that were staged inline, of all in `proofs`.
@@ -260,6 +292,8 @@ pub struct Comparison {
     pub core_at_once_rate: f64,
     /// Bytes of a task's plan: staged, and more to compute.
     pub plan_bytes: (u64, u64),
+    /// From the circuit's inputs to a verified proof, for the demonstration circuit.
+    pub from_inputs: Option<FromInputs>,
     /// The engine.
     pub engine: Vec<EngineRow>,
 }
@@ -303,6 +337,9 @@ pub fn compare(
             }
         }
     }
+    let measure_from_inputs =
+        |chunk: &Vec<u8>| synthesis::measure(case, chunk, peer, core.as_ref(), effort.rounds.min(3));
+    let from_inputs = case.chunk.as_ref().map(measure_from_inputs).transpose()?;
     let peer_in_turns = peer_samples.medians();
     let peer_rate = peer_alone.best_rate().max(peer_in_turns.best_rate());
     let rows = seats.iter().zip(&batches).map(|(seat, batches)| row(seat, batches, effort.proofs, peer_rate));
@@ -324,6 +361,7 @@ pub fn compare(
         core_one_rate: 1e3 / core_one_ms,
         core_at_once_rate: effort.proofs as f64 / median(at_once),
         plan_bytes: (plan.staged_bytes, plan.compute_extra),
+        from_inputs,
         engine: rows.collect(),
     })
 }
@@ -332,11 +370,13 @@ fn row(seat: &Seat, batches: &[Batch], proofs: usize, peer_rate: f64) -> EngineR
     let rate = proofs as f64 / median(batches.iter().map(|batch| batch.seconds).collect());
     let all = (proofs * batches.len()) as u64;
     let lock_wait: f64 = batches.iter().map(|batch| batch.lock_wait_seconds).sum();
+    let sum = |of: fn(&Batch) -> f64| batches.iter().map(of).sum::<f64>();
     EngineRow {
         policy: seat.policy.clone(),
         workers: seat.workers,
         rate,
         ratio: rate / peer_rate,
+        busy: sum(|batch| batch.busy_seconds) / sum(|batch| batch.seconds),
         lock_wait_ms: lock_wait * 1e3 / all as f64,
         skips: batches.iter().map(|batch| batch.staged_inline).sum(),
         proofs: all,

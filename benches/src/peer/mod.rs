@@ -8,6 +8,7 @@ pub mod inputs;
 pub mod seats;
 #[cfg(feature = "supraseal")]
 pub mod supraseal;
+pub mod synthesis;
 pub mod table;
 
 use blstrs::Bls12;

@@ -12,11 +12,14 @@ use crate::busy::Busy;
 use crate::statement::Statement;
 
 /// Numbers of device workers that are tried.
-pub const WORKERS: [u32; 3] = [1, 2, 3];
+pub const WORKERS: [u32; 3] = [1, 3, 6];
+
+/// The most of them.
+pub const MOST_WORKERS: u32 = 6;
 
 /// A running engine with the policy in its seat.
 pub struct Seat {
-    /// The policy.
+    /// The policy, and options that are not its defaults.
     pub policy: String,
     /// Tasks that may be on their way at once.
     pub workers: u32,
@@ -37,19 +40,26 @@ pub struct Batch {
     pub staged_inline: u64,
 }
 
-/// The policies, linked and with their defaults.
+/// The policies, linked, with their defaults and by the name they go by here; and `vram-token` with more permits than two, for
+/// circuits too small to fill a card.
 ///
 /// # Errors
 /// A policy does not fit this engine.
-pub fn policies() -> Result<Vec<PolicyLibrary>, Error> {
-    let modules = [
-        interlock_serialized_fallback::interlock_policy(),
-        interlock_single_lock::interlock_policy(),
-        interlock_two_lock::interlock_policy(),
-        interlock_vram_token::interlock_policy(),
+pub fn policies() -> Result<Vec<(String, PolicyLibrary)>, Error> {
+    let vram_token = interlock_vram_token::interlock_policy();
+    let arms = [
+        (interlock_serialized_fallback::interlock_policy(), ""),
+        (interlock_single_lock::interlock_policy(), ""),
+        (interlock_two_lock::interlock_policy(), ""),
+        (vram_token, ""),
+        (vram_token, "(compute_permits: 6)"),
     ];
-    let linked = modules.into_iter().map(|module| PolicyLibrary::linked(module, &OptionsText::default()));
-    Ok(linked.collect::<Result<_, _>>()?)
+    let linked = arms.into_iter().map(|(module, options)| {
+        let text = if options.is_empty() { OptionsText::default() } else { OptionsText::new(options) };
+        let policy = PolicyLibrary::linked(module, &text)?;
+        Ok((format!("{}{options}", policy.name()), policy))
+    });
+    linked.collect()
 }
 
 impl Seat {
@@ -57,8 +67,11 @@ impl Seat {
     ///
     /// # Errors
     /// What the engine says.
-    pub fn start(core: &Arc<dyn Core>, policy: PolicyLibrary, workers: u32) -> Result<Self, Error> {
-        let name = policy.name().to_owned();
+    pub fn start(
+        core: &Arc<dyn Core>,
+        (name, policy): (String, PolicyLibrary),
+        workers: u32,
+    ) -> Result<Self, Error> {
         let busy = Arc::new(Busy::default());
         let builder = Engine::builder(core.clone()).policy(policy).workers_per_device(workers);
         let engine = builder.recorder(busy.clone()).start()?;

@@ -41,19 +41,40 @@ fn write_details(text: &mut String, of: &Comparison) -> std::fmt::Result {
         of.plan_bytes.0,
         of.plan_bytes.1
     )?;
+    if let Some(from) = &of.from_inputs {
+        writeln!(
+            text,
+            "  from inputs to a verified proof: supraseal-c2 {:.1} ms ({:.1} of it bellperson's synthesis), ours {:.1} ms ({:.1} of it \
+             the witness): {:.2} times",
+            from.peer_ms,
+            from.peer_synthesis_ms,
+            from.core_ms,
+            from.witness_ms,
+            from.peer_ms / from.core_ms
+        )?;
+    }
     writeln!(
         text,
-        "  {:<20} {:>7} {:>9} {:>6} {:>13} {:>9} {:>8} {:>9}",
-        "through the engine", "workers", "proofs/s", "ratio", "lock wait, ms", "skips", "refused", "peak, MB"
+        "  {:<32} {:>7} {:>9} {:>6} {:>7} {:>13} {:>9} {:>8} {:>9}",
+        "through the engine",
+        "workers",
+        "proofs/s",
+        "ratio",
+        "busy, %",
+        "lock wait, ms",
+        "skips",
+        "refused",
+        "peak, MB"
     )?;
     for row in &of.engine {
         writeln!(
             text,
-            "  {:<20} {:>7} {:>9.2} {:>6.2} {:>13.2} {:>9} {:>8} {:>9.1}",
+            "  {:<32} {:>7} {:>9.2} {:>6.2} {:>7.1} {:>13.2} {:>9} {:>8} {:>9.1}",
             row.policy,
             row.workers,
             row.rate,
             row.ratio,
+            100.0 * row.busy,
             row.lock_wait_ms,
             format!("{}/{}", row.skips, row.proofs),
             row.refused,

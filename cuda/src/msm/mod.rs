@@ -16,9 +16,7 @@ use crate::gpu::Gpu;
 use crate::kernels::MsmKernels;
 use crate::key::{Place, Points};
 use crate::launch;
-use crate::plan::{
-    BATCHED_LANES, Group, LANES, Layout, Passes, Runs, Split, Weighing, Work, window_count,
-};
+use crate::plan::{BATCHED_LANES, Group, LANES, Layout, Passes, Runs, Split, Weighing, Work, window_count};
 
 /// Which scalar belongs to which point.
 #[derive(Clone, Copy, Debug)]

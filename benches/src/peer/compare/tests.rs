@@ -9,6 +9,7 @@ use interlock_engine::core::cpu::CpuCore;
 use interlock_engine::proof::Proof;
 
 use super::*;
+use crate::peer::seats::WORKERS;
 use crate::peer::table::{details, summary};
 
 /// What the case's file is named after.
@@ -100,9 +101,10 @@ fn every_policy_and_number_of_workers_is_in_the_comparison() {
     let comparison = compare(&case, &peer, alone, &core, effort).unwrap();
     assert_eq!(comparison.constraints, case.statement.key.circuit.num_constraints());
     let rows: Vec<_> = comparison.engine.iter().map(|row| (row.policy.as_str(), row.workers)).collect();
-    let policies = ["serialized-fallback", "single-lock", "two-lock", "vram-token"];
+    let policies =
+        ["serialized-fallback", "single-lock", "two-lock", "vram-token", "vram-token(compute_permits: 6)"];
     let expected: Vec<_> =
-        policies.iter().flat_map(|policy| [1, 2, 3].map(|workers| (*policy, workers))).collect();
+        policies.iter().flat_map(|policy| WORKERS.map(|workers| (*policy, workers))).collect();
     assert_eq!(rows, expected);
     let plan = core.plan(&case.statement.key).peak_bytes();
     for row in &comparison.engine {
