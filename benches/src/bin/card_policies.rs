@@ -1,4 +1,5 @@
-//! The engine on a card under each policy, with 1, 2 and 3 workers: what staging ahead gains, and whether all fits.
+//! The engine on one or more cards under each policy, with 1, 3 and 6 workers on each: what staging ahead gains, whether all fits,
+//! and what another card adds (`--devices`).
 //!
 //! `--vram-limit` makes a large card a small one. With 512 MiB, a domain of 2^22 has what a card of 16 GiB has for one of
 //! 2^27: memory is all in proportion.
@@ -46,7 +47,13 @@ fn run(options: &Options) -> Result<(), Error> {
     let Some(core) = options.card.open(MOST_WORKERS, false)? else { return Ok(()) };
     let core: Arc<dyn Core> = Arc::new(core);
     let device = &core.devices()[0];
-    println!("{}: {} bytes for tasks, keys {:?}", device.name, device.capacity_bytes, options.card.srs);
+    println!(
+        "{} of {}: {} bytes for tasks on each, keys {:?}",
+        core.devices().len(),
+        device.name,
+        device.capacity_bytes,
+        options.card.srs
+    );
     for log_size in &options.log_sizes {
         let (statement, setup) = timed(|| Statement::demonstration(*log_size));
         let plan = core.plan(&statement.key);

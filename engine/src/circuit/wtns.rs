@@ -6,8 +6,10 @@
 //! | 2 values | a scalar each: 32 bytes, little-endian, canonical |
 
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use ff::PrimeField;
+use blstrs::Scalar;
+use ff::{Field, PrimeField};
 use rayon::prelude::*;
 
 use super::Witness;
@@ -39,12 +41,19 @@ pub fn read(input: &Input) -> Result<Witness, FormatError> {
     let mut values = Vec::with_capacity(count);
     while values.len() < count {
         let bytes = section.take_items(SCALAR_BYTES, count - values.len())?;
-        let first = values.len();
-        let scalars: Vec<_> = bytes.par_chunks_exact(SCALAR_BYTES).map(scalar_from_bytes).collect();
-        for (index, scalar) in (first as u64..).zip(scalars) {
+        // The values go where they stay, in parallel: of those that are none the first is told.
+        let first = values.len() as u64;
+        let wrong = AtomicU64::new(u64::MAX);
+        values.par_extend(bytes.par_chunks_exact(SCALAR_BYTES).enumerate().map(|(index, bytes)| {
+            scalar_from_bytes(bytes).unwrap_or_else(|| {
+                wrong.fetch_min(first + index as u64, Ordering::Relaxed);
+                Scalar::ZERO
+            })
+        }));
+        let index = wrong.into_inner();
+        if index != u64::MAX {
             let offset = start + index * SCALAR_BYTES as u64;
-            let error = || section.error_at(offset, Reason::NonCanonicalScalar { index });
-            values.push(scalar.ok_or_else(error)?);
+            return Err(section.error_at(offset, Reason::NonCanonicalScalar { index }));
         }
     }
     Ok(Witness { values })
