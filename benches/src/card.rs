@@ -20,9 +20,6 @@ pub struct CardOptions {
     /// How much of it is for keys; a quarter, unless said
     #[arg(long)]
     pub key_memory: Option<ByteSize>,
-    /// The cards to use, by the driver's numbers; the first one, unless said
-    #[arg(long, value_delimiter = ',', default_value = "0")]
-    pub devices: Vec<u32>,
     /// Where keys are
     #[arg(long, value_enum, default_value_t = Srs::Auto)]
     pub srs: Srs,
@@ -40,14 +37,27 @@ pub enum Srs {
 }
 
 impl CardOptions {
-    /// Opens the cards for `tasks_at_once` tasks on each; nothing if there is none, and a line says so.
+    /// Opens the first card; see [`CardOptions::open_cards`].
+    ///
+    /// # Errors
+    /// See there.
+    pub fn open(&self, tasks_at_once: u32, measure_steps: bool) -> Result<Option<LoadedCore>, Error> {
+        self.open_cards(&[0], tasks_at_once, measure_steps)
+    }
+
+    /// Opens the cards with these numbers for `tasks_at_once` tasks on each; nothing if there is none, and a line says so.
     ///
     /// # Errors
     /// The library is none, or cannot open the card.
-    pub fn open(&self, tasks_at_once: u32, measure_steps: bool) -> Result<Option<LoadedCore>, Error> {
+    pub fn open_cards(
+        &self,
+        devices: &[u32],
+        tasks_at_once: u32,
+        measure_steps: bool,
+    ) -> Result<Option<LoadedCore>, Error> {
         let bytes = |size: Option<ByteSize>| size.map_or(0, |size| size.0);
         let options = OpenOptions {
-            devices: self.devices.iter().copied().collect(),
+            devices: devices.iter().copied().collect(),
             vram_limit: bytes(self.vram_limit),
             key_memory: bytes(self.key_memory),
             residency: match self.srs {

@@ -137,8 +137,8 @@ struct buckets_t {
     }
 };
 
-// The multiplications of an addition, in their order. There is one in the code: six of them inline are more than the
-// instruction cache holds, and warps would wait for instructions most of all.
+// The multiplications of an addition, in their order. There is one in the code, and one square: all six inline are more
+// than the instruction cache holds, and warps would wait for instructions most of all.
 enum step_t {
     INVERSE,      // of the divisor: that of all divisors up to this one, times the product of those before it
     SLOPE,
@@ -245,6 +245,7 @@ accumulate_batched(fp_t* sums, fp_t* parts, uint32_t* part_buckets, const uint32
             }
             const bool new_sum = addition == CHORD || addition == TANGENT;
             left = inverse;
+            // Of an entry that is its bucket's first there is none: whatever is read makes a slope that is not used.
             right = load(runs.product(k, self), threads);
             // The point is read where it is needed: what is in registers longer keeps warps out.
             #pragma unroll 1

@@ -36,7 +36,7 @@ static __device__ __noinline__ void set_to_double(xyzz_sum_t sum, const uint4* p
 }
 
 // The multiplications of an addition, "madd-2008-s" of the same page, in their order. As in `accumulate_batched` there is one
-// in the code.
+// in the code, and one square.
 enum step_t { ABSCISSA, ORDINATE, DIFFERENCE_SQUARED, CUBED, ZZZ, Y_CUBED, ZZ, X_SQUARED, SLOPE_SQUARED, LAST };
 
 // As `accumulate` of msm.cuh, with the sum in shared memory, so that more warps fit.

@@ -272,13 +272,7 @@ struct msm_t {
     }
 };
 
-// The entry points for one kind of point. Blocks have 128 lanes.
-#define MSM_ACCUMULATE(point_t)                                                                              \
-    extern "C" __global__ void __launch_bounds__(128, 3)                                                     \
-    accumulate(msm::point_m* sums, msm::point_m* parts, uint32_t* part_buckets, const uint32_t* entries,      \
-               const uint32_t* starts, uint32_t buckets, const msm::affine_m* points, uint32_t fresh)         \
-    {   msm::accumulate(sums, parts, part_buckets, entries, starts, buckets, points, fresh);   }
-
+// The entry points for one kind of point but `accumulate`. Blocks have 128 lanes.
 #define MSM_KERNELS(point_t)                                                                                 \
     using msm = msm_t<point_t>;                                                                              \
     extern "C" __global__ void __launch_bounds__(128)                                                        \

@@ -76,7 +76,7 @@ macro_rules! launch {
 
 /// The kernels for one group.
 pub struct MsmKernels {
-    /// See `kernels/msm.cuh`, as all of these.
+    /// See `kernels/msm.cuh`, as all of these; over G1 it is in `kernels/g1.cu`.
     pub accumulate: Kernel,
     /// Adds up parts.
     pub merge: Kernel,
@@ -111,8 +111,8 @@ pub struct SplitDigits {
 impl SplitDigits {
     fn of(module: &Module, block_shared_bytes: u64) -> Result<Self, Fault> {
         let threads = split::split_threads(block_shared_bytes);
-        let wide = threads == split::WIDE_THREADS;
-        let kernel = Kernel::of(module, if wide { "split_digits_1024" } else { "split_digits_512" })?;
+        let more = threads == split::MORE_THREADS;
+        let kernel = Kernel::of(module, if more { "split_digits_1024" } else { "split_digits_512" })?;
         kernel.allow_shared(split::split_shared_bytes(split::MOST_SPLIT, threads))?;
         Ok(Self { kernel, threads })
     }

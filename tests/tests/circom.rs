@@ -217,6 +217,18 @@ fn what_is_written_is_read_back() {
 }
 
 #[test]
+fn of_several_values_that_are_none_the_first_is_told() {
+    let read = |bytes: &[u8]| wtns::read(&Input::from_bytes("range.wtns", bytes.to_vec()));
+    let mut bytes = fixtures::bytes("circuits/range.wtns");
+    let first = read(&bytes).unwrap().values.len() - 6;
+    // The values are the end of the file.
+    let end = bytes.len();
+    [3, 6, 1].iter().for_each(|value| bytes[end - 32 * value..][..32].fill(0xff));
+    let error = read(&bytes).unwrap_err();
+    assert!(matches!(error.reason, Reason::NonCanonicalScalar { index } if index == first as u64), "{error}");
+}
+
+#[test]
 fn sections_may_come_in_any_order() {
     let (circuit, srs) = srs(WITH_ZKEY[1].0, WITH_ZKEY[1].1);
     for turn in 0..10 {

@@ -21,6 +21,9 @@ use interlock_engine::report::start_logging;
 struct Options {
     #[command(flatten)]
     card: CardOptions,
+    /// The cards to use, by the driver's numbers
+    #[arg(long, value_delimiter = ',', default_value = "0")]
+    devices: Vec<u32>,
     /// About 2^LOG_SIZE constraints
     #[arg(default_values_t = [20, 22])]
     log_sizes: Vec<u32>,
@@ -44,7 +47,7 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), Error> {
-    let Some(core) = options.card.open(MOST_WORKERS, false)? else { return Ok(()) };
+    let Some(core) = options.card.open_cards(&options.devices, MOST_WORKERS, false)? else { return Ok(()) };
     let core: Arc<dyn Core> = Arc::new(core);
     let device = &core.devices()[0];
     println!(
@@ -81,7 +84,7 @@ fn measure(core: &Arc<dyn Core>, statement: &Statement, options: &Options) -> Re
         }
     }
     println!(
-        "| policy | workers | proofs/s | lock wait, ms | staged inline | refused | device busy | peak, MB |"
+        "| policy | workers | proofs/s | lock wait, ms | staged inline | refused | some card busy | peak, MB |"
     );
     println!("|---|---|---|---|---|---|---|---|");
     for (seat, batches) in seats.iter().zip(&batches) {

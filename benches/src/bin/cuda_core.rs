@@ -100,7 +100,7 @@ fn write_trace(file: &Path, events: &[serde_json::Value]) -> std::io::Result<()>
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let core = match options.card.open(8, true) {
+    let core = match options.card.open(WORKERS[WORKERS.len() - 1] as u32, true) {
         Ok(Some(core)) => core,
         Ok(None) => return ExitCode::SUCCESS,
         Err(error) => {

@@ -15,7 +15,7 @@ use crate::statement::Statement;
 pub const WORKERS: [u32; 3] = [1, 3, 6];
 
 /// The most of them.
-pub const MOST_WORKERS: u32 = 6;
+pub const MOST_WORKERS: u32 = WORKERS[WORKERS.len() - 1];
 
 /// A running engine with the policy in its seat.
 pub struct Seat {

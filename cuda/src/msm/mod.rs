@@ -197,7 +197,7 @@ impl Msm<'_, '_> {
         let (entries, starts, sums) = (self.at(at.entries), self.at(at.starts), self.at(at.sums));
         let (parts, part_buckets) = (self.at(at.parts), self.at(at.part_buckets));
         let grid = (pass.runs.threads * self.group.lanes / LANES, LANES as u32, 0);
-        // SAFETY: the parameters are those of `accumulate` in `kernels/msm.cuh`; there is one part for each run,
+        // SAFETY: the parameters are those of `accumulate` in `kernels/g1.cu` and `kernels/g2.cu`; there is one part for each run,
         // and a whole number of blocks of runs.
         unsafe {
             launch!(

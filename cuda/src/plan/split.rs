@@ -11,13 +11,13 @@ pub const GROUPS: u64 = 512;
 /// groups are all used.
 const MEMBER_BITS: std::ops::RangeInclusive<u32> = 4..=10;
 
-/// Threads of a block of the kernels but `split_digits`, as these have them.
+/// Threads of a block of the kernels but `split_digits` and `begin_groups`, as these have them.
 pub const THREADS: u64 = 512;
 
 /// Threads of a block of `split_digits` where there is shared memory for them: the more, the longer runs it writes; and where there
 /// is not.
-pub const WIDE_THREADS: u64 = 1024;
-const NARROW_THREADS: u64 = 512;
+pub const MORE_THREADS: u64 = 1024;
+const FEWER_THREADS: u64 = 512;
 
 /// Points that a thread of `count_groups` takes.
 pub const COUNT_POINTS: u64 = 8;
@@ -52,8 +52,8 @@ pub const fn split_shared_bytes(windows: u64, threads: u64) -> u32 {
 
 /// Threads of a block of `split_digits`, where blocks can have so many bytes of shared memory.
 pub const fn split_threads(block_shared_bytes: u64) -> u64 {
-    let wide = split_shared_bytes(MOST_SPLIT, WIDE_THREADS) as u64 + SPLIT_TABLES;
-    if wide <= block_shared_bytes { WIDE_THREADS } else { NARROW_THREADS }
+    let wide = split_shared_bytes(MOST_SPLIT, MORE_THREADS) as u64 + SPLIT_TABLES;
+    if wide <= block_shared_bytes { MORE_THREADS } else { FEWER_THREADS }
 }
 
 /// Where everything is in the workspace while entries are split. Offsets in bytes. It is the place of the sums of
@@ -128,7 +128,7 @@ mod tests {
                 let turns = passes.windows.div_ceil(split.windows);
                 assert_eq!(turns > 1, log_points > 22, "{points} points: {turns} turns");
                 // What is sorted meanwhile, and by what, stays as it is.
-                assert!(split.entries >= at.totals && split.entries == at.sums && split.end <= at.bytes);
+                assert!(at.totals < at.sums && split.entries == at.sums && split.end <= at.bytes);
                 let entries = split.windows * points;
                 assert!(split.members - split.entries >= 4 * (entries + (QUAD - 1) * GROUPS));
                 assert!(split.tables - split.members >= 2 * (entries + (QUAD - 1) * GROUPS));
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn every_card_has_shared_memory_for_a_block() {
         // Of sm_86, sm_89 and sm_120; sm_80; sm_90 and sm_100.
-        for (kib, threads) in [(99, NARROW_THREADS), (163, WIDE_THREADS), (227, WIDE_THREADS)] {
+        for (kib, threads) in [(99, FEWER_THREADS), (163, MORE_THREADS), (227, MORE_THREADS)] {
             let bytes = kib << 10;
             assert_eq!(split_threads(bytes), threads);
             assert!(u64::from(split_shared_bytes(MOST_SPLIT, threads)) + SPLIT_TABLES <= bytes);
@@ -163,6 +163,6 @@ mod tests {
 
     #[test]
     fn members_are_numbered_and_ranked_in_half_a_word() {
-        assert!(CHUNK < 1 << 16 && MOST_SPLIT * WIDE_THREADS < 1 << 16 && *MEMBER_BITS.end() < 16);
+        assert!(CHUNK < 1 << 16 && MOST_SPLIT * MORE_THREADS < 1 << 16 && *MEMBER_BITS.end() < 16);
     }
 }

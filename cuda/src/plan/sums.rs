@@ -37,7 +37,8 @@ const BATCHED_ADDITION: u64 = 6;
 /// What each thread's part in an inversion costs that a block shares, in multiplications: measured, as most of it is waiting.
 const SHARED_INVERSION: u64 = 19;
 
-/// What it costs to add what a run left of a bucket to that: two additions of an affine point, for what is done twice.
+/// What it costs, in multiplications, to add what a run left of a bucket to that: an addition of an affine point, and what is
+/// passed on to be merged again.
 const MERGE_COST: u64 = 17;
 
 /// Windows with fewer bits than this have few counters, and counting an entry of theirs costs so many multiplications more.
