@@ -67,7 +67,6 @@ impl CardOptions {
             },
             tasks_at_once,
             measure_steps,
-            ..OpenOptions::default()
         };
         match LoadedCore::open("cuda", &self.library, &options) {
             Ok(core) => Ok(Some(core)),
