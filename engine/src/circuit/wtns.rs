@@ -12,8 +12,8 @@ use blstrs::Scalar;
 use ff::{Field, PrimeField};
 use rayon::prelude::*;
 
-use super::Witness;
 use super::r1cs::{section_header, write_field};
+use super::{Witness, huge_pages};
 use crate::format::binfile::BinFile;
 use crate::format::field::{SCALAR_BYTES, expect_modulus, scalar_from_bytes, scalar_modulus};
 use crate::format::{FormatError, Input, Reason};
@@ -38,7 +38,7 @@ pub fn read(input: &Input) -> Result<Witness, FormatError> {
     section.require_exactly(count.into(), SCALAR_BYTES as u64)?;
     let start = section.position();
     let count = count as usize;
-    let mut values = Vec::with_capacity(count);
+    let mut values = huge_pages::with_capacity(count);
     while values.len() < count {
         let bytes = section.take_items(SCALAR_BYTES, count - values.len())?;
         // The values go where they stay, in parallel: of those that are none the first is told.
