@@ -4,7 +4,7 @@ use interlock_test_browser::{Browser, text_of};
 use serde_json::Value;
 
 use super::running::{entry, write_config};
-use super::support::{POLICIES, Workbench, stderr};
+use super::support::{MULTIPLIER, POLICIES, Workbench, stderr};
 
 fn bench(faulty: &str) -> Workbench {
     let bench = Workbench::new().with_multiplier();
@@ -15,11 +15,10 @@ fn bench(faulty: &str) -> Workbench {
 }
 
 /// Enough jobs for runs that are long enough, on any machine that is not far faster than today's.
-const WORK: [&str; 10] =
-    ["--r1cs", "mul.r1cs", "--zkey", "mul.zkey", "--witness", "mul.wtns", "-c", "120", "--rounds", "2"];
+const LOAD: [&str; 4] = ["-c", "120", "--rounds", "2"];
 
 fn ab<'a>(policies: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-    [&["ab", "--policies", policies], &WORK[..], more].concat()
+    [&["ab", "--policies", policies], &MULTIPLIER[..], &LOAD, more].concat()
 }
 
 #[test]
@@ -199,18 +198,8 @@ fn saved_reports_are_compared_unless_they_are_about_something_else() {
 fn a_bad_witness_is_named() {
     let bench = bench("");
     bench.write("bad.wtns", "wtns");
-    let output = bench.run(&[
-        "ab",
-        "--policies",
-        "two-lock,single-lock",
-        "--r1cs",
-        "mul.r1cs",
-        "--zkey",
-        "mul.zkey",
-        "--witness",
-        "mul.wtns",
-        "bad.wtns",
-    ]);
+    let policies = ["ab", "--policies", "two-lock,single-lock"];
+    let output = bench.run(&[&policies[..], &MULTIPLIER, &["bad.wtns"]].concat());
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(
         stderr(&output).contains("bad has no proof") && stderr(&output).contains("bad.wtns"),

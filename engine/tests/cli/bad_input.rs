@@ -3,14 +3,12 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use super::support::{Workbench, library, stderr};
-
-const MULTIPLIER: [&str; 7] = ["prove", "--r1cs", "mul.r1cs", "--zkey", "mul.zkey", "--witness", "mul.wtns"];
+use super::support::{Workbench, library, prove_multiplier, stderr};
 
 /// Runs `prove` on the multiplier with more arguments; expects this exit code, these words in the error, no output.
 #[track_caller]
 fn assert_refused(bench: &Workbench, more: &[&str], exit: i32, words: &[&str]) {
-    let mut arguments = MULTIPLIER.to_vec();
+    let mut arguments = prove_multiplier(&[]);
     arguments.extend(["--proof", "proof.json", "--public", "public.json"]);
     arguments.extend(more);
     let output = bench.run(&arguments);
@@ -154,7 +152,7 @@ fn usage_errors_exit_with_2() {
 fn an_output_that_cannot_be_written_is_an_error() {
     let bench = Workbench::new().with_multiplier();
     bench.write("blocked", "a file, not a folder");
-    let mut arguments = MULTIPLIER.to_vec();
+    let mut arguments = prove_multiplier(&[]);
     arguments.extend(["--proof", "blocked/proof.json", "--public", "public.json"]);
     let output = bench.run(&arguments);
     assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
@@ -166,7 +164,7 @@ fn an_output_never_takes_the_place_of_an_input_another_output_or_a_device() {
     let bench = Workbench::new().with_multiplier();
     let before = fs::read(bench.path("mul.r1cs")).expect("a circuit");
     let run = |proof: &str, more: &[&str]| {
-        let mut arguments = MULTIPLIER.to_vec();
+        let mut arguments = prove_multiplier(&[]);
         arguments.extend(["--proof", proof, "--public", "public.json"]);
         arguments.extend(more);
         bench.run(&arguments).status.code()

@@ -6,7 +6,7 @@ use std::process::Output;
 use interlock_tests::libraries::cuda_core;
 use serde_json::Value;
 
-use super::support::{CHUNK_BYTES, Workbench, library, prove_multiplier, stderr};
+use super::support::{CHUNK_BYTES, MULTIPLIER, Workbench, library, prove_multiplier, stderr};
 
 /// The arguments that prove the multiplier.
 fn multiplier() -> Vec<&'static str> {
@@ -170,23 +170,9 @@ fn a_lost_device_is_in_the_log_once_and_in_both_reports() {
 /// `ab` of two equal arms on the stand-in card, with 20 jobs a second. What the card of the stand-in
 /// does is no proof, so none is verified.
 fn ab(bench: &Workbench, more: &[&str], energy: Option<&str>) -> Output {
-    let common = [
-        "ab",
-        "--policies",
-        "two-lock,two-lock",
-        "--r1cs",
-        "mul.r1cs",
-        "--zkey",
-        "mul.zkey",
-        "--witness",
-        "mul.wtns",
-        "--rounds",
-        "2",
-        "--rate",
-        "20",
-        "--json",
-    ];
-    let mut command = bench.command(&[&common[..], more].concat());
+    let arms = ["ab", "--policies", "two-lock,two-lock"];
+    let load = ["--rounds", "2", "--rate", "20", "--json"];
+    let mut command = bench.command(&[&arms[..], &MULTIPLIER, &load, more].concat());
     let mut libraries = library("libinterlock_test_driver.so").into_os_string();
     if let Some(cards) = energy {
         libraries.push(":");

@@ -102,10 +102,12 @@ pub fn prove_chunks<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&common[..], &outputs, more].concat()
 }
 
+/// The multiplier as work, with its witness last: the files of more witnesses may follow.
+pub const MULTIPLIER: [&str; 6] = ["--r1cs", "mul.r1cs", "--zkey", "mul.zkey", "--witness", "mul.wtns"];
+
 /// The arguments that prove the multiplier's witness, and `more`: the outputs too.
 pub fn prove_multiplier<'a>(more: &[&'a str]) -> Vec<&'a str> {
-    let common = ["prove", "--r1cs", "mul.r1cs", "--zkey", "mul.zkey", "--witness", "mul.wtns"];
-    [&common[..], more].concat()
+    [&["prove"], &MULTIPLIER[..], more].concat()
 }
 
 pub fn stderr(output: &Output) -> String {
