@@ -1,4 +1,4 @@
-//! The engine on one or more cards under each policy, with 1, 3 and 6 workers on each: what staging ahead gains, whether all fits,
+//! The engine on one or more cards under each policy, with a few workers on each: what staging ahead gains, whether all fits,
 //! and what another card adds (`--devices`).
 //!
 //! `--vram-limit` makes a large card a small one. With 512 MiB, a domain of 2^22 has what a card of 16 GiB has for one of
@@ -11,7 +11,7 @@ use clap::Parser;
 use interlock_benches::card::CardOptions;
 use interlock_benches::measure::{median, timed};
 use interlock_benches::peer::Error;
-use interlock_benches::peer::seats::{Batch, MOST_WORKERS, Seat};
+use interlock_benches::peer::seats::{Batch, SeatOptions};
 use interlock_benches::statement::Statement;
 use interlock_engine::core::Core;
 use interlock_engine::report::start_logging;
@@ -30,9 +30,11 @@ struct Options {
     /// Proofs of each job
     #[arg(long, default_value_t = 12)]
     proofs: usize,
-    /// Jobs under each policy, in turns; the first does not count
-    #[arg(long, default_value_t = 3)]
-    rounds: usize,
+    /// Jobs under each policy that count, in turns; one more comes first, to warm up
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
+    rounds: u64,
+    #[command(flatten)]
+    seats: SeatOptions,
 }
 
 fn main() -> ExitCode {
@@ -47,7 +49,8 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), Error> {
-    let Some(core) = options.card.open_cards(&options.devices, MOST_WORKERS, false)? else { return Ok(()) };
+    let tasks_at_once = options.seats.most_workers();
+    let Some(core) = options.card.open_cards(&options.devices, tasks_at_once, false)? else { return Ok(()) };
     let core: Arc<dyn Core> = Arc::new(core);
     let device = &core.devices()[0];
     println!(
@@ -73,18 +76,20 @@ fn run(options: &Options) -> Result<(), Error> {
 }
 
 fn measure(core: &Arc<dyn Core>, statement: &Statement, options: &Options) -> Result<(), Error> {
-    let seats = Seat::start_all(core)?;
+    let seats = options.seats.start(core)?;
     let mut batches: Vec<Vec<Batch>> = seats.iter().map(|_| Vec::new()).collect();
     for round in 0..=options.rounds {
+        eprintln!("  round {round} of {}", options.rounds);
         for (seat, batches) in seats.iter().zip(&mut batches) {
             let batch = seat.prove(statement, options.proofs)?;
+            seat.tell(&batch, options.proofs);
             if round > 0 {
                 batches.push(batch);
             }
         }
     }
     println!(
-        "| policy | workers | proofs/s | lock wait, ms | staged inline | refused | some card busy | peak, MB |"
+        "| policy | workers | proofs/s | lock wait, ms | staged inline | refused | cards busy | peak, MB |"
     );
     println!("|---|---|---|---|---|---|---|---|");
     for (seat, batches) in seats.iter().zip(&batches) {
@@ -99,7 +104,7 @@ fn measure(core: &Arc<dyn Core>, statement: &Statement, options: &Options) -> Re
             sum(&|batch| batch.lock_wait_seconds) * 1e3 / all,
             sum(&|batch| batch.staged_inline as f64),
             seat.refused(),
-            100.0 * sum(&|batch| batch.busy_seconds) / seconds,
+            100.0 * sum(&|batch| batch.busy_seconds) / seconds / core.devices().len() as f64,
             seat.peak_bytes() as f64 / 1e6
         );
     }

@@ -14,8 +14,8 @@ use clap::Parser;
 use interlock_benches::card::CardOptions;
 use interlock_benches::measure::timed;
 use interlock_benches::peer::Error;
-use interlock_benches::peer::compare::{AT_ONCE, Case, Comparison, Effort, compare, measure_peer};
-use interlock_benches::peer::seats::MOST_WORKERS;
+use interlock_benches::peer::compare::{Case, Comparison, Effort, compare, measure_peer};
+use interlock_benches::peer::seats::SeatOptions;
 use interlock_benches::peer::supraseal::{Supraseal, is_available};
 use interlock_benches::peer::table::{details, summary};
 use interlock_engine::core::Core;
@@ -30,8 +30,16 @@ struct Options {
     #[arg(default_values_t = [17, 20, 22], value_parser = clap::value_parser!(u32).range(15..=26))]
     log_sizes: Vec<u32>,
     /// Proofs in each of our batches; supraseal-c2's have four
-    #[arg(long, default_value_t = AT_ONCE as u64, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u64).range(1..))]
     proofs: u64,
+    /// Numbers of our tasks at once, without the engine
+    #[arg(long, value_delimiter = ',', default_values_t = [4, 8], value_parser = clap::value_parser!(u32).range(1..=64))]
+    at_once: Vec<u32>,
+    /// Rounds that count; 15, 9 or 5 unless said, the fewer the larger the circuit
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    rounds: Option<u64>,
+    #[command(flatten)]
+    seats: SeatOptions,
     /// Where everything that is printed goes as JSON, too
     #[arg(long)]
     json: Option<PathBuf>,
@@ -39,12 +47,22 @@ struct Options {
 
 impl Options {
     fn effort(&self, log_size: u32) -> Effort {
-        let rounds = match log_size {
-            ..19 => 15,
-            19..21 => 9,
-            _ => 5,
+        let rounds = match (self.rounds, log_size) {
+            (Some(rounds), _) => rounds,
+            (None, ..19) => 15,
+            (None, 19..21) => 9,
+            (None, _) => 5,
         };
-        Effort { rounds, proofs: self.proofs as usize }
+        Effort {
+            rounds: rounds as usize,
+            proofs: self.proofs as usize,
+            at_once: self.at_once.iter().map(|tasks| *tasks as usize).collect(),
+            seats: self.seats.clone(),
+        }
+    }
+
+    fn tasks_at_once(&self) -> u32 {
+        self.at_once.iter().copied().fold(self.seats.most_workers(), u32::max)
     }
 }
 
@@ -76,18 +94,18 @@ fn run(options: &Options) -> Result<(), Error> {
         let peer = peer?;
         case.check_peer(&peer)?;
         println!("  supraseal-c2: same proof as the CPU core, batches verify; SRS opened in {read_ms:.0} ms");
-        let alone = measure_peer(&case, &peer, options.effort(*log_size))?;
+        let alone = measure_peer(&case, &peer, &options.effort(*log_size))?;
         println!("  alone: {:.2} ms for one, {:.2} ms a proof in a batch", alone.one_ms, alone.batch_ms);
         ready.push((case, peer, alone));
     }
-    let Some(core) = options.card.open(MOST_WORKERS, false)? else { return Ok(()) };
+    let Some(core) = options.card.open(options.tasks_at_once(), false)? else { return Ok(()) };
     let core: Arc<dyn Core> = Arc::new(core);
     println!("our core on {}, {} bytes for tasks", core.devices()[0].name, core.devices()[0].capacity_bytes);
     let mut comparisons = Vec::new();
     for (case, peer, alone) in ready {
         core.load(&case.statement.key)?;
         case.check_core(core.as_ref())?;
-        let comparison = compare(&case, &peer, alone, &core, options.effort(case.log_size))?;
+        let comparison = compare(&case, &peer, alone, &core, &options.effort(case.log_size))?;
         println!("\n{}", details(&comparison));
         comparisons.push(comparison);
         write_json(options.json.as_deref(), core.as_ref(), &comparisons)?;

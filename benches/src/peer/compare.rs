@@ -18,22 +18,26 @@ use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
 use super::inputs::ProverInputs;
-use super::seats::{Batch, Seat};
+use super::seats::{Batch, Seat, SeatOptions};
 use super::synthesis::{self, FromInputs};
 use super::{Error, PeerProver};
 use crate::measure::{median, timed};
 use crate::statement::{Statement, demonstration_chunk};
 
-/// Circuits in the peer's batch, and our tasks at once.
-pub const AT_ONCE: usize = 4;
+/// Circuits in the peer's batch.
+pub const PEER_BATCH: usize = 4;
 
 /// How much is measured.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Effort {
     /// Rounds that count; one more comes first, to warm up.
     pub rounds: usize,
     /// Our proofs in a batch of tasks at once, and in a job for the engine.
     pub proofs: usize,
+    /// Numbers of our tasks at once, without the engine.
+    pub at_once: Vec<usize>,
+    /// The engines.
+    pub seats: SeatOptions,
 }
 
 /// A size with everything that both provers need.
@@ -87,7 +91,7 @@ impl Case {
         }
         let mut rng = ChaCha8Rng::seed_from_u64(2);
         let mut blindings = vec![statement.blinding];
-        blindings.resize_with(AT_ONCE, || Blinding::random(&mut rng));
+        blindings.resize_with(PEER_BATCH, || Blinding::random(&mut rng));
         let verifier = Verifier::new(&statement.key.srs.vk)?;
         let expected = to_bytes(&statement.prove(&CpuCore::new(u64::MAX, None)?)?).to_vec();
         Ok(Self {
@@ -108,7 +112,7 @@ impl Case {
     /// # Errors
     /// The first that is wrong.
     pub fn check_peer(&self, peer: &dyn PeerProver) -> Result<(), Error> {
-        for count in [1, AT_ONCE] {
+        for count in [1, PEER_BATCH] {
             let proofs = self.prove_on_peer(peer, count)?;
             self.check_same(&proofs[0], &format!("the peer, {count} circuits"))?;
             for (index, proof) in proofs.iter().enumerate() {
@@ -188,7 +192,7 @@ impl Case {
 pub struct PeerTimes {
     /// Milliseconds of a call with one circuit.
     pub one_ms: f64,
-    /// Milliseconds per proof of a call with [`AT_ONCE`] circuits.
+    /// Milliseconds per proof of a call with [`PEER_BATCH`] circuits.
     pub batch_ms: f64,
 }
 
@@ -210,11 +214,11 @@ impl PeerSamples {
     fn take(&mut self, case: &Case, peer: &dyn PeerProver, counts: bool) -> Result<(), Error> {
         let (one, one_ms) = timed(|| case.prove_on_peer(peer, 1));
         one?;
-        let (batch, batch_ms) = timed(|| case.prove_on_peer(peer, AT_ONCE));
+        let (batch, batch_ms) = timed(|| case.prove_on_peer(peer, PEER_BATCH));
         batch?;
         if counts {
             self.one_ms.push(one_ms);
-            self.batch_ms.push(batch_ms / AT_ONCE as f64);
+            self.batch_ms.push(batch_ms / PEER_BATCH as f64);
         }
         Ok(())
     }
@@ -228,12 +232,21 @@ impl PeerSamples {
 ///
 /// # Errors
 /// What the peer says.
-pub fn measure_peer(case: &Case, peer: &dyn PeerProver, effort: Effort) -> Result<PeerTimes, Error> {
+pub fn measure_peer(case: &Case, peer: &dyn PeerProver, effort: &Effort) -> Result<PeerTimes, Error> {
     let mut samples = PeerSamples::default();
     for round in 0..=effort.rounds {
         samples.take(case, peer, round > 0)?;
     }
     Ok(samples.medians())
+}
+
+/// Our core with several tasks at once, without the engine.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct TasksAtOnce {
+    /// How many.
+    pub tasks: usize,
+    /// Proofs a second; the median of the rounds.
+    pub rate: f64,
 }
 
 /// The engine under one policy.
@@ -288,8 +301,8 @@ pub struct Comparison {
     pub core_one_ms: f64,
     /// Proofs a second of our core, tasks one after another.
     pub core_one_rate: f64,
-    /// Proofs a second of our core, [`AT_ONCE`] tasks at once, without the engine.
-    pub core_at_once_rate: f64,
+    /// Our core with several tasks at once.
+    pub core_at_once: Vec<TasksAtOnce>,
     /// Bytes of a task's plan: staged, and more to compute.
     pub plan_bytes: (u64, u64),
     /// From the circuit's inputs to a verified proof, for the demonstration circuit.
@@ -303,9 +316,63 @@ impl Comparison {
     pub fn best_engine(&self) -> Option<&EngineRow> {
         self.engine.iter().max_by(|a, b| a.rate.total_cmp(&b.rate))
     }
+
+    /// The best of several tasks at once.
+    pub fn best_at_once(&self) -> Option<&TasksAtOnce> {
+        self.core_at_once.iter().max_by(|a, b| a.rate.total_cmp(&b.rate))
+    }
 }
 
-/// Measures both provers in turns, and the engine under each policy.
+/// What our side came to as rounds go by.
+struct CoreSamples {
+    one_ms: Vec<f64>,
+    /// Seconds of a batch, for each number of tasks at once.
+    at_once: Vec<Vec<f64>>,
+    /// For each engine.
+    batches: Vec<Vec<Batch>>,
+}
+
+impl CoreSamples {
+    fn new(effort: &Effort, seats: &[Seat]) -> Self {
+        Self {
+            one_ms: Vec::new(),
+            at_once: vec![Vec::new(); effort.at_once.len()],
+            batches: vec![Vec::new(); seats.len()],
+        }
+    }
+
+    fn take(
+        &mut self,
+        case: &Case,
+        core: &dyn Core,
+        seats: &[Seat],
+        effort: &Effort,
+        counts: bool,
+    ) -> Result<(), Error> {
+        let (proof, one) = timed(|| case.statement.prove(core));
+        proof?;
+        if counts {
+            self.one_ms.push(one);
+        }
+        for (tasks, samples) in effort.at_once.iter().zip(&mut self.at_once) {
+            let seconds = prove_at_once(core, &case.statement, *tasks, effort.proofs)?;
+            eprintln!("    {tasks} tasks at once: {:.1} proofs/s", effort.proofs as f64 / seconds);
+            if counts {
+                samples.push(seconds);
+            }
+        }
+        for (seat, batches) in seats.iter().zip(&mut self.batches) {
+            let batch = seat.prove(&case.statement, effort.proofs)?;
+            seat.tell(&batch, effort.proofs);
+            if counts {
+                batches.push(batch);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Measures both provers in turns, and the engine under each policy. Each figure is said on standard error as it comes.
 ///
 /// # Errors
 /// A prover fails, or a proof of the engine does.
@@ -314,36 +381,24 @@ pub fn compare(
     peer: &dyn PeerProver,
     peer_alone: PeerTimes,
     core: &Arc<dyn Core>,
-    effort: Effort,
+    effort: &Effort,
 ) -> Result<Comparison, Error> {
-    let seats = Seat::start_all(core)?;
-    let mut peer_samples = PeerSamples::default();
-    let (mut one_ms, mut at_once) = (Vec::new(), Vec::new());
-    let mut batches: Vec<Vec<Batch>> = seats.iter().map(|_| Vec::new()).collect();
-    for round in 0..=effort.rounds {
-        let counts = round > 0;
-        peer_samples.take(case, peer, counts)?;
-        let (proof, one) = timed(|| case.statement.prove(core.as_ref()));
-        proof?;
-        let together = prove_at_once(core.as_ref(), &case.statement, effort.proofs)?;
-        if counts {
-            one_ms.push(one);
-            at_once.push(together);
-        }
-        for (seat, batches) in seats.iter().zip(&mut batches) {
-            let batch = seat.prove(&case.statement, effort.proofs)?;
-            if counts {
-                batches.push(batch);
-            }
-        }
-    }
     let measure_from_inputs =
         |chunk: &Vec<u8>| synthesis::measure(case, chunk, peer, core.as_ref(), effort.rounds.min(3));
     let from_inputs = case.chunk.as_ref().map(measure_from_inputs).transpose()?;
+    let seats = effort.seats.start(core)?;
+    let mut peer_samples = PeerSamples::default();
+    let mut samples = CoreSamples::new(effort, &seats);
+    for round in 0..=effort.rounds {
+        eprintln!("  round {round} of {}", effort.rounds);
+        peer_samples.take(case, peer, round > 0)?;
+        samples.take(case, core.as_ref(), &seats, effort, round > 0)?;
+    }
     let peer_in_turns = peer_samples.medians();
     let peer_rate = peer_alone.best_rate().max(peer_in_turns.best_rate());
-    let rows = seats.iter().zip(&batches).map(|(seat, batches)| row(seat, batches, effort.proofs, peer_rate));
-    let core_one_ms = median(one_ms);
+    let rows = seats.iter().zip(&samples.batches);
+    let core_at_once = effort.at_once.iter().zip(samples.at_once);
+    let core_one_ms = median(samples.one_ms);
     let circuit = &case.statement.key.circuit;
     let plan = core.plan(&case.statement.key);
     Ok(Comparison {
@@ -359,10 +414,15 @@ pub fn compare(
         peer_rate,
         core_one_ms,
         core_one_rate: 1e3 / core_one_ms,
-        core_at_once_rate: effort.proofs as f64 / median(at_once),
+        core_at_once: core_at_once
+            .map(|(tasks, seconds)| TasksAtOnce {
+                tasks: *tasks,
+                rate: effort.proofs as f64 / median(seconds),
+            })
+            .collect(),
         plan_bytes: (plan.staged_bytes, plan.compute_extra),
         from_inputs,
-        engine: rows.collect(),
+        engine: rows.map(|(seat, batches)| row(seat, batches, effort.proofs, peer_rate)).collect(),
     })
 }
 
@@ -385,8 +445,8 @@ fn row(seat: &Seat, batches: &[Batch], proofs: usize, peer_rate: f64) -> EngineR
     }
 }
 
-/// Seconds for `proofs` proofs by [`AT_ONCE`] threads.
-fn prove_at_once(core: &dyn Core, statement: &Statement, proofs: usize) -> Result<f64, Error> {
+/// Seconds for `proofs` proofs by as many threads as `tasks`.
+fn prove_at_once(core: &dyn Core, statement: &Statement, tasks: usize, proofs: usize) -> Result<f64, Error> {
     let begun = AtomicUsize::new(0);
     let work = || {
         while begun.fetch_add(1, Ordering::Relaxed) < proofs {
@@ -396,7 +456,7 @@ fn prove_at_once(core: &dyn Core, statement: &Statement, proofs: usize) -> Resul
     };
     let start = Instant::now();
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
+        let threads: Vec<_> = (0..tasks).map(|_| scope.spawn(work)).collect();
         threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a thread panicked")?)
     })?;
     Ok(start.elapsed().as_secs_f64())

@@ -1,8 +1,9 @@
-//! The engine under each policy that ships, with a few numbers of workers.
+//! The engine under some policies, with some numbers of workers.
 
 use std::sync::Arc;
 use std::time::Instant;
 
+use clap::Args;
 use interlock_engine::core::Core;
 use interlock_engine::host::{OptionsText, PolicyLibrary};
 use interlock_engine::pipeline::{Engine, Job};
@@ -11,11 +12,64 @@ use super::Error;
 use crate::busy::Busy;
 use crate::statement::Statement;
 
-/// Numbers of device workers that are tried.
-pub const WORKERS: [u32; 3] = [1, 3, 6];
+/// The policies that ship, and `vram-token` with more permits than two, for circuits too small to fill a card.
+pub const POLICIES: [&str; 5] =
+    ["serialized-fallback", "single-lock", "two-lock", "vram-token", "vram-token(compute_permits: 6)"];
 
-/// The most of them.
-pub const MOST_WORKERS: u32 = WORKERS[WORKERS.len() - 1];
+/// Which engines are tried: each policy with each number of workers.
+#[derive(Args, Clone, Debug)]
+pub struct SeatOptions {
+    /// A policy and its options, as in 'vram-token(compute_permits: 4)'; may be given several times
+    #[arg(long = "policy", value_name = "POLICY", default_values_t = POLICIES.map(str::to_owned))]
+    pub policies: Vec<String>,
+    /// Numbers of workers on each card
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 3, 6], value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub workers: Vec<u32>,
+}
+
+impl SeatOptions {
+    /// The most workers of any engine on a card.
+    pub fn most_workers(&self) -> u32 {
+        self.workers.iter().copied().max().unwrap_or(1)
+    }
+
+    /// Starts an engine on `core` for each policy and each number of workers. They stand idle until they are used.
+    ///
+    /// # Errors
+    /// The first that cannot start.
+    pub fn start(&self, core: &Arc<dyn Core>) -> Result<Vec<Seat>, Error> {
+        let mut seats = Vec::new();
+        for text in &self.policies {
+            let policy = linked(text)?;
+            for workers in &self.workers {
+                seats.push(Seat::start(core, text, policy.clone(), *workers)?);
+            }
+        }
+        Ok(seats)
+    }
+}
+
+/// A policy that ships, by its name and perhaps options in parentheses.
+fn linked(text: &str) -> Result<PolicyLibrary, Error> {
+    let modules = [
+        interlock_serialized_fallback::interlock_policy(),
+        interlock_single_lock::interlock_policy(),
+        interlock_two_lock::interlock_policy(),
+        interlock_vram_token::interlock_policy(),
+    ];
+    let (name, options) = text.split_at(text.find('(').unwrap_or(text.len()));
+    let options = if options.is_empty() { OptionsText::default() } else { OptionsText::new(options) };
+    for module in modules {
+        if PolicyLibrary::linked(module, &OptionsText::default())?.name() == name {
+            return Ok(PolicyLibrary::linked(module, &options)?);
+        }
+    }
+    Err(format!(
+        "no policy `{name}` is linked into this bench; there are {}",
+        POLICIES[..modules.len()].join(", ")
+    )
+    .into())
+}
 
 /// A running engine with the policy in its seat.
 pub struct Seat {
@@ -34,62 +88,18 @@ pub struct Batch {
     pub seconds: f64,
     /// Seconds at gates before locks were granted, all proofs together.
     pub lock_wait_seconds: f64,
-    /// Seconds in which some task was in Compute.
+    /// Seconds in which some task of a card was in Compute, all cards together.
     pub busy_seconds: f64,
     /// Proofs whose data was uploaded inside Compute.
     pub staged_inline: u64,
 }
 
-/// The policies, linked, with their defaults and by the name they go by here; and `vram-token` with more permits than two, for
-/// circuits too small to fill a card.
-///
-/// # Errors
-/// A policy does not fit this engine.
-pub fn policies() -> Result<Vec<(String, PolicyLibrary)>, Error> {
-    let vram_token = interlock_vram_token::interlock_policy();
-    let arms = [
-        (interlock_serialized_fallback::interlock_policy(), ""),
-        (interlock_single_lock::interlock_policy(), ""),
-        (interlock_two_lock::interlock_policy(), ""),
-        (vram_token, ""),
-        (vram_token, "(compute_permits: 6)"),
-    ];
-    let linked = arms.into_iter().map(|(module, options)| {
-        let text = if options.is_empty() { OptionsText::default() } else { OptionsText::new(options) };
-        let policy = PolicyLibrary::linked(module, &text)?;
-        Ok((format!("{}{options}", policy.name()), policy))
-    });
-    linked.collect()
-}
-
 impl Seat {
-    /// Starts an engine on `core`.
-    ///
-    /// # Errors
-    /// What the engine says.
-    pub fn start(
-        core: &Arc<dyn Core>,
-        (name, policy): (String, PolicyLibrary),
-        workers: u32,
-    ) -> Result<Self, Error> {
+    fn start(core: &Arc<dyn Core>, name: &str, policy: PolicyLibrary, workers: u32) -> Result<Self, Error> {
         let busy = Arc::new(Busy::default());
         let builder = Engine::builder(core.clone()).policy(policy).workers_per_device(workers);
         let engine = builder.recorder(busy.clone()).start()?;
-        Ok(Self { policy: name, workers, engine, busy })
-    }
-
-    /// An engine for each policy and each number in [`WORKERS`]. They stand idle until they are used.
-    ///
-    /// # Errors
-    /// The first that cannot start.
-    pub fn start_all(core: &Arc<dyn Core>) -> Result<Vec<Self>, Error> {
-        let mut seats = Vec::new();
-        for policy in policies()? {
-            for workers in WORKERS {
-                seats.push(Self::start(core, policy.clone(), workers)?);
-            }
-        }
-        Ok(seats)
+        Ok(Self { policy: name.to_owned(), workers, engine, busy })
     }
 
     /// `proofs` partitions of one job. Their witnesses are copied before the clock starts.
@@ -119,6 +129,16 @@ impl Seat {
             batch.staged_inline += u64::from(report.staged_inline);
         }
         Ok(batch)
+    }
+
+    /// What a batch came to, said on standard error while others are still to come.
+    pub fn tell(&self, batch: &Batch, proofs: usize) {
+        eprintln!(
+            "    {}, {} workers: {:.1} proofs/s",
+            self.policy,
+            self.workers,
+            proofs as f64 / batch.seconds
+        );
     }
 
     /// The most device bytes that tasks held at once since the engine started.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::compare::{AT_ONCE, Comparison};
+use super::compare::{Comparison, PEER_BATCH};
 
 /// All figures of one size, several lines long.
 pub fn details(comparison: &Comparison) -> String {
@@ -21,7 +21,7 @@ fn write_details(text: &mut String, of: &Comparison) -> std::fmt::Result {
     let (alone, in_turns) = (of.peer_alone, of.peer_in_turns);
     writeln!(
         text,
-        "  supraseal-c2, prover alone:    {:8.2} ms for one, {:8.2} ms a proof in a batch of {AT_ONCE}; in turns with our core \
+        "  supraseal-c2, prover alone:    {:8.2} ms for one, {:8.2} ms a proof in a batch of {PEER_BATCH}; in turns with our core \
          {:.2} and {:.2} ms; best {:.2} proofs/s",
         alone.one_ms, alone.batch_ms, in_turns.one_ms, in_turns.batch_ms, of.peer_rate
     )?;
@@ -33,14 +33,16 @@ fn write_details(text: &mut String, of: &Comparison) -> std::fmt::Result {
         of.core_one_rate,
         ratio(of.core_one_rate)
     )?;
-    writeln!(
-        text,
-        "  our core, {AT_ONCE} tasks at once:     {:.2} proofs/s, {:.2} times; a task plans {} bytes staged, {} more to compute",
-        of.core_at_once_rate,
-        ratio(of.core_at_once_rate),
-        of.plan_bytes.0,
-        of.plan_bytes.1
-    )?;
+    for at_once in &of.core_at_once {
+        writeln!(
+            text,
+            "  our core, {} tasks at once:     {:.2} proofs/s, {:.2} times",
+            at_once.tasks,
+            at_once.rate,
+            ratio(at_once.rate)
+        )?;
+    }
+    writeln!(text, "  a task plans {} bytes staged, {} more to compute", of.plan_bytes.0, of.plan_bytes.1)?;
     if let Some(from) = &of.from_inputs {
         writeln!(
             text,
@@ -94,21 +96,23 @@ pub fn summary(comparisons: &[Comparison]) -> String {
 fn write_summary(text: &mut String, comparisons: &[Comparison]) -> std::fmt::Result {
     writeln!(
         text,
-        "| proofs/s | supraseal-c2, best | our core, one | ratio | our core, {AT_ONCE} at once | ratio | engine, best | ratio | under |"
+        "| proofs/s | supraseal-c2, best | our core, one | ratio | our core, several at once | ratio | how many | engine, best | ratio | under |"
     )?;
-    writeln!(text, "|---|---|---|---|---|---|---|---|---|")?;
+    writeln!(text, "|---|---|---|---|---|---|---|---|---|---|")?;
     for of in comparisons {
         let ratio = |rate: f64| rate / of.peer_rate;
         write!(
             text,
-            "| 2^{} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} |",
+            "| 2^{} | {:.2} | {:.2} | {:.2} |",
             of.log_size,
             of.peer_rate,
             of.core_one_rate,
-            ratio(of.core_one_rate),
-            of.core_at_once_rate,
-            ratio(of.core_at_once_rate)
+            ratio(of.core_one_rate)
         )?;
+        match of.best_at_once() {
+            Some(best) => write!(text, " {:.2} | {:.2} | {} |", best.rate, ratio(best.rate), best.tasks)?,
+            None => write!(text, " | | |")?,
+        }
         match of.best_engine() {
             Some(row) => {
                 writeln!(

@@ -9,7 +9,7 @@ use interlock_engine::core::cpu::CpuCore;
 use interlock_engine::proof::Proof;
 
 use super::*;
-use crate::peer::seats::WORKERS;
+use crate::peer::seats::{POLICIES, SeatOptions};
 use crate::peer::table::{details, summary};
 
 /// What the case's file is named after.
@@ -96,16 +96,17 @@ fn every_policy_and_number_of_workers_is_in_the_comparison() {
     let peer = stand_in(&case, |_, _| {});
     let core: Arc<dyn Core> = Arc::new(CpuCore::new(1 << 30, None).unwrap());
     case.check_core(core.as_ref()).unwrap();
-    let effort = Effort { rounds: 1, proofs: 1 };
-    let alone = measure_peer(&case, &peer, effort).unwrap();
-    let comparison = compare(&case, &peer, alone, &core, effort).unwrap();
+    let policies = POLICIES.map(str::to_owned).to_vec();
+    let seats = SeatOptions { policies: policies.clone(), workers: vec![1, 4] };
+    let effort = Effort { rounds: 1, proofs: 1, at_once: vec![2, 3], seats };
+    let alone = measure_peer(&case, &peer, &effort).unwrap();
+    let comparison = compare(&case, &peer, alone, &core, &effort).unwrap();
     assert_eq!(comparison.constraints, case.statement.key.circuit.num_constraints());
     let rows: Vec<_> = comparison.engine.iter().map(|row| (row.policy.as_str(), row.workers)).collect();
-    let policies =
-        ["serialized-fallback", "single-lock", "two-lock", "vram-token", "vram-token(compute_permits: 6)"];
     let expected: Vec<_> =
-        policies.iter().flat_map(|policy| WORKERS.map(|workers| (*policy, workers))).collect();
+        policies.iter().flat_map(|policy| [1, 4].map(|workers| (policy.as_str(), workers))).collect();
     assert_eq!(rows, expected);
+    assert_eq!(comparison.core_at_once.iter().map(|at_once| at_once.tasks).collect::<Vec<_>>(), [2, 3]);
     let plan = core.plan(&case.statement.key).peak_bytes();
     for row in &comparison.engine {
         assert_eq!((row.proofs, row.refused, row.peak_bytes), (1, 0, plan), "{row:?}");
@@ -114,4 +115,17 @@ fn every_policy_and_number_of_workers_is_in_the_comparison() {
     let text = details(&comparison);
     assert!(policies.iter().all(|policy| text.contains(policy)), "{text}");
     assert!(summary(&[comparison]).contains("| 2^2 |"));
+}
+
+#[test]
+fn a_policy_that_is_not_there_is_said_with_those_that_are() {
+    let core: Arc<dyn Core> = Arc::new(CpuCore::new(1 << 30, None).unwrap());
+    let start = |policy: &str| {
+        let options = SeatOptions { policies: vec![policy.to_owned()], workers: vec![2] };
+        options.start(&core).map(|seats| seats.len()).map_err(|error| error.to_string())
+    };
+    let message = start("triple-lock(permits: 1)").unwrap_err();
+    assert!(message.contains("`triple-lock`") && message.contains("two-lock, vram-token"), "{message}");
+    assert!(start("vram-token(compute_permits: none)").is_err());
+    assert_eq!(start("vram-token(compute_permits: 3)").unwrap(), 1);
 }
