@@ -13,31 +13,25 @@ static const uint32_t WARPS = 4;
 
 using shared_t = per_thread_t<WARPS>;
 
-// A run's sum so far and what else is kept of it. Neighbouring lanes' parts lie next to each other.
+// A run's sum so far and what else is kept of it. The words of a warp's 32 runs of the same number lie side by side.
 struct runs_t {
     uint4* sums;       // 6 for each run: x and y
     uint4* products;   // 3 for each run
     uint32_t* buckets; // the bucket of its next entry; CONTINUED if that began in an earlier run
-    uint32_t threads;
 
-    __device__ __forceinline__ uint4* place(uint32_t k, uint32_t self) const
-    {   return sums + (size_t)k * 6 * threads + self;   }
-    __device__ __forceinline__ fp_t x(uint32_t k, uint32_t self) const
-    {   return load(place(k, self), threads);   }
-    __device__ __forceinline__ fp_t y(uint32_t k, uint32_t self) const
-    {   return load(place(k, self) + 3 * (size_t)threads, threads);   }
-    __device__ __forceinline__ void set(uint32_t k, uint32_t self, const fp_t& x, const fp_t& y) const
-    {
-        store(place(k, self), x, threads);
-        store(place(k, self) + 3 * (size_t)threads, y, threads);
-    }
-    __device__ __forceinline__ uint4* product(uint32_t k, uint32_t self) const
-    {   return products + (size_t)k * 3 * threads + self;   }
-    __device__ __forceinline__ uint32_t& bucket(uint32_t k, uint32_t self) const
-    {   return buckets[(size_t)k * threads + self];   }
+    __device__ __forceinline__ uint4* x(uint32_t run) const
+    {   return sums + 6 * (size_t)run - 5 * (threadIdx.x % 32);   }
+    __device__ __forceinline__ uint4* y(uint32_t run) const
+    {   return x(run) + 3 * 32;   }
+    __device__ __forceinline__ uint4* product(uint32_t run) const
+    {   return products + 3 * (size_t)run - 2 * (threadIdx.x % 32);   }
 };
 
 static const uint32_t CONTINUED = 0x80000000;
+
+// Set in the last word of a run's product, where a field element has no bit: the run's next addition is no CHORD.
+static const uint32_t RARE = 0x80000000;
+static const uint32_t LAST_WORD = sizeof(fp_t) / 4 - 1;
 
 static __device__ __forceinline__ fp_t x_of_entry(const uint4* points, uint32_t entry)
 {   return x_of(points, entry & (FIRST - 1));   }
@@ -47,6 +41,9 @@ static __device__ __forceinline__ fp_t y_of_entry(const uint4* points, uint32_t 
 
 // How two points are added.
 enum addition_t { CHORD, TANGENT, OPPOSITE, LEFT_IS_INFINITE, RIGHT_IS_INFINITE, NOTHING };
+
+static __device__ __forceinline__ bool has_slope(addition_t addition)
+{   return addition <= TANGENT;   }
 
 static __device__ __noinline__ addition_t rare_addition(const fp_t& x, const fp_t& y, const uint4* points, uint32_t entry)
 {
@@ -139,6 +136,10 @@ struct buckets_t {
 
 // The multiplications of an addition, in their order. There is one in the code, and one square: all six inline are more
 // than the instruction cache holds, and warps would wait for instructions most of all.
+//
+// What an addition reads comes to shared memory while a multiplication goes on, and is used after it: the run's sum and the
+// point's y during INVERSE, the point's x during SLOPE, the x of the run's next point during the three after that, the next run's
+// product during PRODUCT.
 enum step_t {
     INVERSE,      // of the divisor: that of all divisors up to this one, times the product of those before it
     SLOPE,
@@ -149,15 +150,15 @@ enum step_t {
 };
 
 // Adds up the points of all buckets, which hold nothing before. As `accumulate` of msm.cuh, but each thread has
-// `batch` runs, whose next additions share an inversion. Run k * threads + i is the one of thread i. `points` are pairs x, y;
+// `batch` runs, whose next additions share an inversion. Runs k * threads + i are those of thread i. `points` are pairs x, y;
 // entries have FIRST set where a bucket begins, and there are fewer than 2^30.
-extern "C" __global__ void __launch_bounds__(32 * WARPS, 24 / WARPS)
+extern "C" __global__ void __launch_bounds__(32 * WARPS, 20 / WARPS)
 accumulate_batched(fp_t* sums, fp_t* parts, uint32_t* part_buckets, const uint32_t* entries, const uint32_t* starts,
                    uint32_t buckets, const uint4* points, uint4* run_sums, uint4* run_products, uint32_t* run_buckets,
                    uint32_t batch)
 {
     const uint32_t threads = gridDim.x * blockDim.x, self = blockIdx.x * blockDim.x + threadIdx.x;
-    const runs_t runs = {run_sums, run_products, run_buckets, threads};
+    const runs_t runs = {run_sums, run_products, run_buckets};
     const buckets_t to = {sums, parts, starts};
     const uint32_t total = starts[buckets];
     const uint32_t length = max((total + threads * batch - 1) / (threads * batch), 1u);
@@ -169,85 +170,94 @@ accumulate_batched(fp_t* sums, fp_t* parts, uint32_t* part_buckets, const uint32
         return i >= length || first >= total ? 0 : min(batch, (total - first + stride - 1) / stride);
     };
 
-    __shared__ __align__(16) shared_t products, inverses, xs, ys, slopes;
+    __shared__ __align__(16) shared_t products, inverses, xs, ys, slopes, slots;
     fp_t& product = products.mine();
     fp_t& inverse = inverses.mine();
     fp_t& x = xs.mine(); // of the sum of the run that has its turn
     fp_t& y = ys.mine();
     fp_t& slope = slopes.mine();
+    fp_t& requested = slots.mine();
+    auto run_of = [&](uint32_t k) -> uint32_t { return k * threads + self; };
+    auto x_at = [&](uint32_t entry) -> const uint4* { return points + 6 * (size_t)(entry & (FIRST - 1)); };
 
-    // A run's next entry, as far as that goes without a multiplication: what its addition divides by, or one.
-    auto prepare = [&](uint32_t k, uint32_t place) -> fp_t {
-        const uint32_t entry = entries[place];
+    // A run's next entry, as far as that goes without a multiplication: what its addition divides by, or one. Its x has been
+    // requested.
+    auto prepare = [&](uint32_t run, uint32_t place, uint32_t entry) -> fp_t {
+        await_requests();
         if (entry & FIRST) {
-            uint32_t& bucket = runs.bucket(k, self);
-            to.take(bucket, (size_t)k * threads + self, x, y);
+            uint32_t& bucket = runs.buckets[run];
+            to.take(bucket, run, x, y);
             bucket = to.after(bucket, place);
-            x = x_of_entry(points, entry);
+            x = requested;
             y = y_of_entry(points, entry);
             return fp_t::one();
         }
-        fp_t divisor = x_of_entry(points, entry);
+        fp_t divisor = requested, before = product;
         const bool zero = divisor.is_zero() || x.is_zero();
         divisor -= x;
-        if (zero || divisor.is_zero())
+        if (zero || divisor.is_zero()) {
             divisor = divisor_of(rare_addition(x, y, points, entry), divisor, y);
-        store(runs.product(k, self), product, threads);
+            before[LAST_WORD] |= RARE;
+        }
+        store(runs.product(run), before, 32);
         return divisor;
     };
 
-    uint32_t count = runs_with(0), next_count = runs_with(1);
+    uint32_t next_count = runs_with(1);
     product = fp_t::one();
     #pragma unroll 1
     for (uint32_t k = 0; k < batch; k++) {
-        uint32_t& part_bucket = part_buckets[(size_t)k * threads + self];
-        part_bucket = NO_BUCKET;
-        if (k >= count)
+        const uint32_t run = run_of(k), place = begin + k * stride;
+        part_buckets[run] = NO_BUCKET;
+        if (k >= runs_with(0))
             continue;
-        const uint32_t place = begin + k * stride;
         uint32_t bucket = msm_t<xyzz_t<fp_t>>::bucket_of(place, starts, buckets);
         if (starts[bucket] < place) {
-            part_bucket = bucket;
+            part_buckets[run] = bucket;
             bucket |= CONTINUED;
         }
-        runs.bucket(k, self) = bucket;
+        runs.buckets[run] = bucket;
         x = x_of_entry(points, entries[place]);
         y = y_of_entry(points, entries[place]);
-        if (k < next_count)
-            product *= prepare(k, place + 1);
-        runs.set(k, self, x, y);
+        if (k < next_count) {
+            const uint32_t entry = entries[place + 1];
+            request(requested, x_at(entry));
+            product *= prepare(run, place + 1, entry);
+        }
+        store(runs.x(run), x, 32);
+        store(runs.y(run), y, 32);
     }
     // The last divisor that went into a product is the first that comes out of its inverse: runs take turns
     // from the first to the last and back.
-    bool up = false;
+    int32_t direction = -1;
     #pragma unroll 1
-    for (uint32_t i = 1; i < length; i++, up = !up) {
-        invert(inverses, products, blockIdx.x + i);
-        product = fp_t::one();
-        count = next_count;
+    for (uint32_t i = 1; i < length; i++, direction = -direction) {
+        const uint32_t count = next_count;
         next_count = runs_with(i + 1);
+        invert(inverses, products, blockIdx.x + i);
+        if (count == 0)
+            continue;
+        product = fp_t::one();
+        uint32_t k = direction < 0 ? count - 1 : 0;
+        const uint32_t end = direction < 0 ? ~0u : count;
+        uint32_t entry = entries[begin + i + k * stride];
+        request(requested, runs.product(run_of(k)), 32);
         #pragma unroll 1
-        for (uint32_t turn = 0; turn < count; turn++) {
-            const uint32_t k = up ? turn : count - 1 - turn;
-            const uint32_t place = begin + i + k * stride;
-            const uint32_t entry = entries[place];
-            fp_t left = runs.x(k, self), right;
-            x = left;
-            y = runs.y(k, self);
-            // An entry that is its bucket's first is the sum already.
+        do {
+            await_requests();
+            fp_t left = inverse, right = requested;
+            request(x, runs.x(run_of(k)), 32);
+            request(y, runs.y(run_of(k)), 32);
+            request(requested, x_at(entry) + 3); // its y
+            // An entry that is its bucket's first is the sum already: of it there is no product, and whatever is read makes a slope
+            // that is not used.
             addition_t addition = entry & FIRST ? NOTHING : CHORD;
-            if (addition != NOTHING) {
-                right = x_of_entry(points, entry);
-                const bool zero = right.is_zero() || left.is_zero();
-                right -= left;
-                if (zero || right.is_zero())
-                    addition = rare_addition(x, y, points, entry);
+            if (addition == CHORD && right[LAST_WORD] & RARE) {
+                await_requests();
+                addition = rare_addition(x, y, points, entry);
             }
-            const bool new_sum = addition == CHORD || addition == TANGENT;
-            left = inverse;
-            // Of an entry that is its bucket's first there is none: whatever is read makes a slope that is not used.
-            right = load(runs.product(k, self), threads);
-            // The point is read where it is needed: what is in registers longer keeps warps out.
+            right[LAST_WORD] &= ~RARE;
+            uint32_t following = 0; // the run's next entry
             #pragma unroll 1
             for (uint32_t step = INVERSE;; step++) {
                 if (step == SQUARE)
@@ -255,35 +265,46 @@ accumulate_batched(fp_t* sums, fp_t* parts, uint32_t* part_buckets, const uint32
                 else
                     left *= right;
                 if (step == INVERSE) {
+                    await_requests();
                     if (addition == TANGENT) {
                         tangent_dividend(slope, x);
                         right = slope;
                     } else {
-                        right = y_of_entry(points, entry);
+                        right = requested;
+                        right.cneg(entry >> 31);
                         right -= y;
                     }
+                    request(requested, x_at(entry));
+                    if (k < next_count)
+                        following = entries[begin + i + 1 + k * stride];
                 } else if (step == SLOPE) {
                     slope = left;
+                    await_requests();
                     if (addition == CHORD) {
-                        right = x_of_entry(points, entry);
+                        right = requested;
                         right -= x;
                     } else {
                         right = divisor_of(addition, left, y);
                     }
+                    if (k < next_count)
+                        request(requested, x_at(following));
                     left = inverse;
                 } else if (step == NEXT_INVERSE) {
                     inverse = left;
                     left = slope;
                 } else if (step == SQUARE) {
+                    // Less the x of both, of which the second is the first and the divisor.
                     left -= x;
-                    left -= x_of_entry(points, entry); // the x of the sum of both
+                    left -= x;
+                    if (addition == CHORD)
+                        left -= right;
                     right = x;
                     right -= left;
-                    if (new_sum)
+                    if (has_slope(addition))
                         x = left;
                     left = slope;
                 } else if (step == ORDINATE) {
-                    if (new_sum) {
+                    if (has_slope(addition)) {
                         left -= y;
                         y = left;
                     } else if (addition == LEFT_IS_INFINITE) {
@@ -292,20 +313,31 @@ accumulate_batched(fp_t* sums, fp_t* parts, uint32_t* part_buckets, const uint32
                     } else if (addition == OPPOSITE) {
                         x.zero(), y.zero();
                     }
-                    if (k >= next_count)
+                    const bool goes_on = k < next_count;
+                    if (goes_on) {
+                        right = prepare(run_of(k), begin + i + 1 + k * stride, following);
+                        left = product;
+                    }
+                    store(runs.x(run_of(k)), x, 32);
+                    store(runs.y(run_of(k)), y, 32);
+                    k += direction;
+                    if (k != end) {
+                        entry = entries[begin + i + k * stride];
+                        request(requested, runs.product(run_of(k)), 32);
+                    }
+                    if (!goes_on)
                         break;
-                    right = prepare(k, place + 1);
-                    left = product;
                 } else {
                     product = left;
                     break;
                 }
             }
-            runs.set(k, self, x, y);
-        }
+        } while (k != end);
     }
-    for (uint32_t k = 0; k < runs_with(0); k++)
-        to.take(runs.bucket(k, self), (size_t)k * threads + self, runs.x(k, self), runs.y(k, self));
+    for (uint32_t k = 0; k < runs_with(0); k++) {
+        const uint32_t run = run_of(k);
+        to.take(runs.buckets[run], run, load(runs.x(run), 32), load(runs.y(run), 32));
+    }
 }
 
 // Parts that one thread of `merge_runs` takes.
