@@ -3,6 +3,7 @@
 // other share one inversion (Montgomery's trick).
 
 #include "affine.cuh"
+#include "async.cuh"
 #include "msm.cuh"
 
 // Set in an entry: the first of its bucket.

@@ -319,8 +319,8 @@ impl Work {
     /// Several runs a thread for a pass over all windows, where that is worth its while: they all have to fill the same
     /// buckets, from the first entry to the last.
     fn batched(&self, bits: u32) -> Option<Runs> {
-        // With fewer it takes as long as one run a thread, and more memory.
-        const LEAST_BATCH: u64 = 10;
+        // With fewer it gains little over one run a thread, for several times the memory.
+        const LEAST_BATCH: u64 = 14;
         let all = window_count(bits);
         let in_one_pass = self.multiples.is_some() && self.chunk >= self.points;
         // A bit of an entry says that it is the first of its bucket.
@@ -429,7 +429,7 @@ mod tests {
             let passes = work.choose(G1, work.multiples_workspace(G1)).unwrap();
             assert_eq!(passes.windows, window_count(passes.bits));
             assert_eq!(passes.runs.threads % LANES, 0);
-            assert_eq!(passes.runs.batch > 1, log_points >= 19, "2^{log_points}");
+            assert_eq!(passes.runs.batch > 1, log_points >= 20, "2^{log_points}");
             // Marked entries, and sums of places of entries.
             let runs_and_entries = passes.runs.count() + passes.windows * points;
             assert!(

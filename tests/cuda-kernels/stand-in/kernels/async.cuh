@@ -1,0 +1,35 @@
+// In place of copies that go on beside the thread: they are made at once, or as late as can be.
+#pragma once
+
+#include "field.cuh"
+
+#include <vector>
+
+inline bool copies_are_late = false;
+
+struct copy_t { fp_t* to; const uint4* from; size_t stride; };
+
+inline thread_local std::vector<copy_t> copies;
+
+static inline void make(const copy_t& copy)
+{
+    uint4* to = reinterpret_cast<uint4*>(copy.to);
+    for (size_t i = 0; i < 3; i++)
+        to[i] = copy.from[i * copy.stride];
+}
+
+static inline void request(fp_t& to, const uint4* from, size_t stride = 1)
+{
+    const copy_t copy = {&to, from, stride};
+    if (copies_are_late)
+        copies.push_back(copy);
+    else
+        make(copy);
+}
+
+static inline void await_requests()
+{
+    for (const copy_t& copy : copies)
+        make(copy);
+    copies.clear();
+}
