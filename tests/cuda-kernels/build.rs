@@ -29,5 +29,6 @@ fn main() {
         .flag("-Wno-unused-function")
         .flag("-fno-strict-aliasing")
         .flag("-pthread");
-    build.file("stand-in/batched.cpp").compile("interlock_test_kernels");
+    let files = ["batched", "sort", "split"].map(|name| format!("stand-in/{name}.cpp"));
+    build.files(files).compile("interlock_test_kernels");
 }

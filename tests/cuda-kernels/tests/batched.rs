@@ -4,7 +4,8 @@ use blst::{
     blst_p1, blst_p1_affine, blst_p1_cneg, blst_p1_generator, blst_p1_is_equal, blst_p1_mult,
     blst_p1_to_affine,
 };
-use interlock_test_kernels::{Buckets, FIRST, NEGATED, add, from_affine};
+use interlock_test_kernels::sums::{Buckets, add, from_affine};
+use interlock_test_kernels::{FIRST, NEGATED};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 

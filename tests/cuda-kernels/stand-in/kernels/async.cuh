@@ -3,13 +3,15 @@
 
 #include "field.cuh"
 
+#include <map>
 #include <vector>
 
 inline bool copies_are_late = false;
 
 struct copy_t { fp_t* to; const uint4* from; size_t stride; };
 
-inline thread_local std::vector<copy_t> copies;
+// Of each thread of the block.
+inline std::map<uint32_t, std::vector<copy_t>> copies;
 
 static inline void make(const copy_t& copy)
 {
@@ -22,14 +24,14 @@ static inline void request(fp_t& to, const uint4* from, size_t stride = 1)
 {
     const copy_t copy = {&to, from, stride};
     if (copies_are_late)
-        copies.push_back(copy);
+        copies[threadIdx.x].push_back(copy);
     else
         make(copy);
 }
 
 static inline void await_requests()
 {
-    for (const copy_t& copy : copies)
+    for (const copy_t& copy : copies[threadIdx.x])
         make(copy);
-    copies.clear();
+    copies[threadIdx.x].clear();
 }
