@@ -48,13 +48,16 @@ impl CardOptions {
     /// Opens the cards with these numbers for `tasks_at_once` tasks on each; nothing if there is none, and a line says so.
     ///
     /// # Errors
-    /// The library is none, or cannot open the card.
+    /// A card is named twice; the library is none, or cannot open the card.
     pub fn open_cards(
         &self,
         devices: &[u32],
         tasks_at_once: u32,
         measure_steps: bool,
     ) -> Result<Option<LoadedCore>, Error> {
+        if let Some(twice) = devices.iter().enumerate().find(|(i, device)| devices[..*i].contains(device)) {
+            return Err(format!("card {} is named twice", twice.1).into());
+        }
         let bytes = |size: Option<ByteSize>| size.map_or(0, |size| size.0);
         let options = OpenOptions {
             devices: devices.iter().copied().collect(),

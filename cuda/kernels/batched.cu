@@ -30,7 +30,7 @@ struct runs_t {
 
 static const uint32_t CONTINUED = 0x80000000;
 
-// Set in the last word of a run's product, where a field element has no bit: the run's next addition is no CHORD.
+// Set in the last word of a run's product, where a field element has no bit: the run's next addition may be no CHORD.
 static const uint32_t RARE = 0x80000000;
 static const uint32_t LAST_WORD = sizeof(fp_t) / 4 - 1;
 

@@ -71,9 +71,9 @@ ntt_up(vector_t x, ntt_pass_t pass, vector_t out, uint32_t how)
 
 // The last pass to the coefficients of a b on the coset, and from there to those of the quotient, out of Montgomery form:
 // (ab[p] * unshift^reverse(p) - c[p]) * factor. `factor` is not in Montgomery form, so that a product with it is not
-// either. Adds to `*wide` the number of scalars that are neither 0 nor 1.
+// either.
 extern "C" __global__ void __launch_bounds__(256, 3)
-ntt_quotient(vector_t ab, ntt_pass_t pass, vector_t c, power_table_t unshift, const fr_t* factor, uint32_t* wide)
+ntt_quotient(vector_t ab, ntt_pass_t pass, vector_t c, power_table_t unshift, const fr_t* factor)
 {
     extern __shared__ __align__(32) uint4 shared[];
     const ntt_block_t block(pass, shared);
@@ -81,7 +81,6 @@ ntt_quotient(vector_t ab, ntt_pass_t pass, vector_t c, power_table_t unshift, co
     block.move(quad, block.top_stage());
     block.load(quad, ab);
     block.down(quad);
-    uint32_t count = 0;
     #pragma unroll
     for (uint32_t j = 0; j < 4; j++) {
         if (!block.has(j))
@@ -91,14 +90,6 @@ ntt_quotient(vector_t ab, ntt_pass_t pass, vector_t c, power_table_t unshift, co
         value *= unshift.at(reverse_bits(address, pass.log_n));
         value -= c[address];
         value *= *factor;
-        uint32_t high = 0;
-        for (uint32_t limb = 1; limb < 8; limb++)
-            high |= value[limb];
-        count += high != 0 || value[0] > 1;
         ab[address] = value;
     }
-    const uint32_t together = __activemask();
-    count = __reduce_add_sync(together, count);
-    if (threadIdx.x % 32 == __ffs(together) - 1 && count != 0)
-        atomicAdd(wide, count);
 }

@@ -104,7 +104,7 @@ fill_below(vector_t out, uint32_t domain, uint32_t rows, uint32_t inputs, uint32
     store(out, rows + below, value, how);
 }
 
-// Out of Montgomery form, in place. Adds to `*wide` the number of scalars that are neither 0 nor 1.
+// Out of Montgomery form, in place. Adds to `*wide` the number of scalars that are neither 0 nor 1, unless `wide` is null.
 extern "C" __global__ void
 to_canonical(fr_t* x, uint32_t n, uint32_t* wide)
 {
@@ -120,6 +120,6 @@ to_canonical(fr_t* x, uint32_t n, uint32_t* wide)
         x[i] = value;
     }
     uint32_t count = __popc(__ballot_sync(0xffffffff, is_wide));
-    if (threadIdx.x % 32 == 0 && count != 0)
+    if (threadIdx.x % 32 == 0 && count != 0 && wide != nullptr)
         atomicAdd(wide, count);
 }

@@ -71,9 +71,12 @@ pub struct Quotient<'a, 'b> {
     pub a: CUdeviceptr,
     /// Room for what of a second vector does not take the place of half of `z`.
     pub b: CUdeviceptr,
-    /// `[u32; 2]`: wide scalars of the witness, and of the quotient. Zeroed.
+    /// Where wide scalars of the witness are counted (`u32`); 0 before.
     pub wide: CUdeviceptr,
 }
+
+/// In place of where to count: nobody wants to know.
+const NOT_COUNTED: CUdeviceptr = 0;
 
 /// Threads of a block, for kernels with a thread for each element.
 pub const THREADS: u32 = 256;
@@ -99,9 +102,9 @@ impl Quotient<'_, '_> {
         if self.key.basis == BasisCode::MONOMIAL {
             self.coefficients(a, b)?;
         } else {
-            self.canonical(self.a, self.key.shape.domain(), 1)?;
+            self.canonical(self.a, self.key.shape.domain(), NOT_COUNTED)?;
         }
-        self.canonical(self.z, self.key.shape.variables, 0)
+        self.canonical(self.z, self.key.shape.variables, self.wide)
     }
 
     /// The variables of the first half, and b where it takes the place of the second one; none if it does not.
@@ -236,12 +239,12 @@ impl Quotient<'_, '_> {
         self.down(c, &passes)?;
         self.down(ab, others)?;
         let contents = &self.key.contents;
-        let (unshift, factor, wide) = (contents.unshift, contents.factor(), self.counter(1));
+        let (unshift, factor) = (contents.unshift, contents.factor());
         let (kernel, argument) = (&self.key.gpu.kernels.ntt_quotient, self.argument(last));
-        // SAFETY: `void ntt_quotient(vector_t, ntt_pass_t, vector_t, power_table_t, const fr_t*, uint32_t*)`; both vectors
-        // have 2^log_n elements.
+        // SAFETY: `void ntt_quotient(vector_t, ntt_pass_t, vector_t, power_table_t, const fr_t*)`; both vectors have 2^log_n
+        // elements.
         unsafe {
-            launch!(kernel, self.feed.stream(), last.grid(), ab, argument, c, unshift, factor, wide)?;
+            launch!(kernel, self.feed.stream(), last.grid(), ab, argument, c, unshift, factor)?;
         }
         match self.halves() {
             Some((first, b)) => self.fetch(first..self.key.shape.variables as u32, b.high),
@@ -249,13 +252,9 @@ impl Quotient<'_, '_> {
         }
     }
 
-    /// Where wide scalars of the witness (0) and of the quotient (1) are counted.
-    fn counter(&self, index: u64) -> CUdeviceptr {
-        self.wide + 4 * index
-    }
-
-    fn canonical(&self, x: CUdeviceptr, count: u64, counter: u64) -> Result<(), Fault> {
-        let (n, wide) = (count as u32, self.counter(counter));
+    /// Counts wide scalars at `wide`, unless that is [`NOT_COUNTED`].
+    fn canonical(&self, x: CUdeviceptr, count: u64, wide: CUdeviceptr) -> Result<(), Fault> {
+        let n = count as u32;
         // SAFETY: `void to_canonical(fr_t*, uint32_t, uint32_t*)`; `x` has `n` elements.
         unsafe { launch!(self.key.gpu.kernels.to_canonical, self.feed.stream(), blocks(n), x, n, wide) }
     }

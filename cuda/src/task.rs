@@ -15,7 +15,7 @@ use crate::feed::Feed;
 use crate::gpu::{Block, HostBuffer};
 use crate::key::{Key, Points};
 use crate::msm::{Leftover, Msm, Scalars};
-use crate::plan::{COUNTS_OFFSET, G1, G2, MOST_RESULTS, RESULT_BYTES, Work};
+use crate::plan::{COUNT_OFFSET, G1, G2, MOST_RESULTS, RESULT_BYTES, Work};
 use crate::quotient::Quotient;
 use crate::sums::{G1Xyzz, G2Xyzz, combine_g1, combine_g2};
 
@@ -118,18 +118,18 @@ impl Task {
         let ring = results + RESULT_BYTES;
         let a = ring + shape.ring_bytes();
         let workspace = a + shape.vector_bytes();
-        let counts = results + COUNTS_OFFSET;
+        let wide = results + COUNT_OFFSET;
         let host: *mut u8 = self.results.as_mut_slice().as_mut_ptr().cast();
         let (key, stream) = (&*self.key, &self.kernels);
         let feed = &mut Feed::new(&key.gpu, &self.copies, stream, (ring, shape.chunk_bytes()))?;
         let mut clock = Clock::new(&key.gpu, stream)?;
 
         // SAFETY: two words of the task's own block.
-        unsafe { driver::clear(counts, 2, stream)? };
+        unsafe { driver::clear(wide, 2, stream)? };
         let source = self.source.as_ref().map(HostBuffer::as_slice);
-        Quotient { key, feed, z, source, a, b: workspace, wide: counts }.run()?;
-        // SAFETY: the counts have their place in the results, here and there; read once `counted` has happened.
-        unsafe { driver::download(host.add(COUNTS_OFFSET as usize), counts, 8, stream, "count scalars")? };
+        Quotient { key, feed, z, source, a, b: workspace, wide }.run()?;
+        // SAFETY: the number has its place in the results, here and there; read once `counted` has happened.
+        unsafe { driver::download(host.add(COUNT_OFFSET as usize), wide, 8, stream, "count scalars")? };
         let counted =
             Event::new(EventFlags::DISABLE_TIMING | EventFlags::BLOCKING_SYNC).context("make an event")?;
         counted.record(stream).context("record an event")?;
@@ -147,7 +147,7 @@ impl Task {
         clock.mark("h")?;
         // While the card sums over h, the host learns how the rest is best done.
         counted.synchronize().context("make the quotient")?;
-        let wide = self.results.as_slice()[COUNTS_OFFSET as usize / 8] & 0xffff_ffff;
+        let wide = self.results.as_slice()[COUNT_OFFSET as usize / 8];
         sums.workspace = (a, shape.vector_bytes() + shape.workspace_bytes());
         let l = sums.sum(1, contents.l, z, Scalars::Shifted(key.inputs), wide)?;
         clock.mark("l")?;
@@ -158,7 +158,7 @@ impl Task {
         let b_g2 = sums.sum(4, contents.b_g2, z, Scalars::Listed(contents.b_variables), wide)?;
         clock.mark("b_g2")?;
         // SAFETY: both sides have that many bytes; the copy is over once the stream is.
-        unsafe { driver::download(host, results, COUNTS_OFFSET as usize, stream, "download the sums")? };
+        unsafe { driver::download(host, results, COUNT_OFFSET as usize, stream, "download the sums")? };
         driver::synchronize(stream, "run the kernels")?;
         self.steps.extend(clock.steps()?);
         Ok([h, l, a, b_g1, b_g2])

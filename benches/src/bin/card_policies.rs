@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use clap::Parser;
 use interlock_benches::card::CardOptions;
-use interlock_benches::measure::{median, timed};
+use interlock_benches::measure::timed;
 use interlock_benches::peer::Error;
 use interlock_benches::peer::seats::{Batch, SeatOptions};
 use interlock_benches::statement::Statement;
@@ -25,11 +25,11 @@ struct Options {
     #[arg(long, value_delimiter = ',', default_value = "0")]
     devices: Vec<u32>,
     /// About 2^LOG_SIZE constraints
-    #[arg(default_values_t = [20, 22])]
+    #[arg(default_values_t = [20, 22], value_parser = clap::value_parser!(u32).range(10..=27))]
     log_sizes: Vec<u32>,
     /// Proofs of each job
-    #[arg(long, default_value_t = 12)]
-    proofs: usize,
+    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u64).range(1..))]
+    proofs: u64,
     /// Jobs under each policy that count, in turns; one more comes first, to warm up
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
@@ -77,12 +77,13 @@ fn run(options: &Options) -> Result<(), Error> {
 
 fn measure(core: &Arc<dyn Core>, statement: &Statement, options: &Options) -> Result<(), Error> {
     let seats = options.seats.start(core)?;
+    let proofs = options.proofs as usize;
     let mut batches: Vec<Vec<Batch>> = seats.iter().map(|_| Vec::new()).collect();
     for round in 0..=options.rounds {
         eprintln!("  round {round} of {}", options.rounds);
         for (seat, batches) in seats.iter().zip(&mut batches) {
-            let batch = seat.prove(statement, options.proofs)?;
-            seat.tell(&batch, options.proofs);
+            let batch = seat.prove(statement, proofs)?;
+            seat.tell(&batch, proofs);
             if round > 0 {
                 batches.push(batch);
             }
@@ -93,18 +94,17 @@ fn measure(core: &Arc<dyn Core>, statement: &Statement, options: &Options) -> Re
     );
     println!("|---|---|---|---|---|---|---|---|");
     for (seat, batches) in seats.iter().zip(&batches) {
-        let all = (options.proofs * batches.len()) as f64;
-        let sum = |of: &dyn Fn(&Batch) -> f64| batches.iter().map(of).sum::<f64>();
-        let seconds = sum(&|batch| batch.seconds);
+        let summary = seat.summary(batches, proofs);
         println!(
-            "| {} | {} | {:.1} | {:.1} | {:.0} of {all:.0} | {} | {:.0}% | {:.1} |",
+            "| {} | {} | {:.1} | {:.1} | {} of {} | {} | {:.0}% | {:.1} |",
             seat.policy,
             seat.workers,
-            options.proofs as f64 / median(batches.iter().map(|batch| batch.seconds).collect()),
-            sum(&|batch| batch.lock_wait_seconds) * 1e3 / all,
-            sum(&|batch| batch.staged_inline as f64),
+            summary.rate,
+            summary.lock_wait_ms,
+            summary.staged_inline,
+            summary.proofs,
             seat.refused(),
-            100.0 * sum(&|batch| batch.busy_seconds) / seconds / core.devices().len() as f64,
+            100.0 * summary.busy,
             seat.peak_bytes() as f64 / 1e6
         );
     }

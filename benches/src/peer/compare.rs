@@ -427,19 +427,16 @@ pub fn compare(
 }
 
 fn row(seat: &Seat, batches: &[Batch], proofs: usize, peer_rate: f64) -> EngineRow {
-    let rate = proofs as f64 / median(batches.iter().map(|batch| batch.seconds).collect());
-    let all = (proofs * batches.len()) as u64;
-    let lock_wait: f64 = batches.iter().map(|batch| batch.lock_wait_seconds).sum();
-    let sum = |of: fn(&Batch) -> f64| batches.iter().map(of).sum::<f64>();
+    let summary = seat.summary(batches, proofs);
     EngineRow {
         policy: seat.policy.clone(),
         workers: seat.workers,
-        rate,
-        ratio: rate / peer_rate,
-        busy: sum(|batch| batch.busy_seconds) / sum(|batch| batch.seconds),
-        lock_wait_ms: lock_wait * 1e3 / all as f64,
-        skips: batches.iter().map(|batch| batch.staged_inline).sum(),
-        proofs: all,
+        rate: summary.rate,
+        ratio: summary.rate / peer_rate,
+        busy: summary.busy,
+        lock_wait_ms: summary.lock_wait_ms,
+        skips: summary.staged_inline,
+        proofs: summary.proofs,
         refused: seat.refused(),
         peak_bytes: seat.peak_bytes(),
     }

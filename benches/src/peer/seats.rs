@@ -10,7 +10,23 @@ use interlock_engine::pipeline::{Engine, Job};
 
 use super::Error;
 use crate::busy::Busy;
+use crate::measure::median;
 use crate::statement::Statement;
+
+/// What the batches of an engine came to.
+#[derive(Clone, Copy, Debug)]
+pub struct Summary {
+    /// Proofs a second; the median of the batches.
+    pub rate: f64,
+    /// Proofs of all batches.
+    pub proofs: u64,
+    /// Mean milliseconds per proof at gates before locks were granted.
+    pub lock_wait_ms: f64,
+    /// The share of the time in which some task of a card was in Compute; the mean of all cards.
+    pub busy: f64,
+    /// Proofs whose data was uploaded inside Compute.
+    pub staged_inline: u64,
+}
 
 /// The policies that ship, and `vram-token` with more permits than two, for circuits too small to fill a card.
 pub const POLICIES: [&str; 5] =
@@ -20,7 +36,7 @@ pub const POLICIES: [&str; 5] =
 #[derive(Args, Clone, Debug)]
 pub struct SeatOptions {
     /// A policy and its options, as in 'vram-token(compute_permits: 4)'; may be given several times
-    #[arg(long = "policy", value_name = "POLICY", default_values_t = POLICIES.map(str::to_owned))]
+    #[arg(long = "policy", value_name = "POLICY", default_values_t = POLICIES.map(str::to_owned), value_parser = policy)]
     pub policies: Vec<String>,
     /// Numbers of workers on each card
     #[arg(long, value_delimiter = ',', default_values_t = [1, 3, 6], value_parser = clap::value_parser!(u32).range(1..=64))]
@@ -49,6 +65,11 @@ impl SeatOptions {
     }
 }
 
+/// The text of a policy, if there is such a one.
+fn policy(text: &str) -> Result<String, Error> {
+    linked(text).map(|_| text.to_owned())
+}
+
 /// A policy that ships, by its name and perhaps options in parentheses.
 fn linked(text: &str) -> Result<PolicyLibrary, Error> {
     let modules = [
@@ -60,7 +81,7 @@ fn linked(text: &str) -> Result<PolicyLibrary, Error> {
     let (name, options) = text.split_at(text.find('(').unwrap_or(text.len()));
     let options = if options.is_empty() { OptionsText::default() } else { OptionsText::new(options) };
     for module in modules {
-        if PolicyLibrary::linked(module, &OptionsText::default())?.name() == name {
+        if PolicyLibrary::linked(module, &OptionsText::default())?.name() == name.trim() {
             return Ok(PolicyLibrary::linked(module, &options)?);
         }
     }
@@ -129,6 +150,23 @@ impl Seat {
             batch.staged_inline += u64::from(report.staged_inline);
         }
         Ok(batch)
+    }
+
+    /// What batches of so many proofs came to.
+    ///
+    /// # Panics
+    /// When there are none.
+    pub fn summary(&self, batches: &[Batch], proofs: usize) -> Summary {
+        let sum = |of: fn(&Batch) -> f64| batches.iter().map(of).sum::<f64>();
+        let all = proofs * batches.len();
+        let cards = self.engine.devices().len() as f64;
+        Summary {
+            rate: proofs as f64 / median(batches.iter().map(|batch| batch.seconds).collect()),
+            proofs: all as u64,
+            lock_wait_ms: sum(|batch| batch.lock_wait_seconds) * 1e3 / all as f64,
+            busy: sum(|batch| batch.busy_seconds) / sum(|batch| batch.seconds) / cards,
+            staged_inline: batches.iter().map(|batch| batch.staged_inline).sum(),
+        }
     }
 
     /// What a batch came to, said on standard error while others are still to come.

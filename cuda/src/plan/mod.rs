@@ -33,11 +33,11 @@ use crate::arena::{ALIGNMENT, aligned};
 /// Bytes of a scalar.
 pub const SCALAR_BYTES: u64 = 32;
 
-/// Where in the results the counts of wide scalars are: after what four sums over G1 and one over G2 leave to the host.
-pub const COUNTS_OFFSET: u64 = MOST_RESULTS * (4 * G1.point_bytes + G2.point_bytes);
+/// Where in the results the number of wide scalars of the witness is: after what four sums over G1 and one over G2 leave to the host.
+pub const COUNT_OFFSET: u64 = MOST_RESULTS * (4 * G1.point_bytes + G2.point_bytes);
 
 /// All results.
-pub const RESULT_BYTES: u64 = aligned(COUNTS_OFFSET + 16);
+pub const RESULT_BYTES: u64 = aligned(COUNT_OFFSET + 16);
 
 /// A workspace that lets small circuits sum all windows at once.
 const SMALL_WORKSPACE: u64 = 48 << 20;

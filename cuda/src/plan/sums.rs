@@ -319,7 +319,7 @@ impl Work {
     /// Several runs a thread for a pass over all windows, where that is worth its while: they all have to fill the same
     /// buckets, from the first entry to the last.
     fn batched(&self, bits: u32) -> Option<Runs> {
-        // With fewer it gains little over one run a thread, for several times the memory.
+        // With fewer it gains little over one run a thread by the costs above, for several times the memory.
         const LEAST_BATCH: u64 = 14;
         let all = window_count(bits);
         let in_one_pass = self.multiples.is_some() && self.chunk >= self.points;

@@ -3,11 +3,16 @@
 
 use crate::alone;
 
+/// A scalar as the kernels read it.
+#[repr(C, align(16))]
+#[derive(Clone, Copy)]
+struct Aligned([u32; 8]);
+
 /// `digits_t` of the kernels.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Digits {
-    scalars: *const [u32; 8],
+    scalars: *const Aligned,
     variables: *const u32,
     first: u32,
     reversed_bits: u32,
@@ -50,6 +55,12 @@ unsafe extern "C" {
     );
 }
 
+/// Bits of digits that make members of all groups, and no more than there is room for.
+const BITS: std::ops::RangeInclusive<u32> = 14..=20;
+
+/// The most windows that are split at a time.
+const MOST_SPLIT: u32 = 16;
+
 /// Groups of buckets, and to what multiple of entries a group's run is rounded up.
 const GROUPS: usize = 512;
 const QUAD: usize = 4;
@@ -91,14 +102,22 @@ impl Scalars<'_> {
         vec![0; self.scalars.len() * self.windows() as usize]
     }
 
-    fn digits(&self, first_window: u32, windows: u32) -> Digits {
+    /// # Panics
+    /// When digits are not of 14 to 20 bits, or there are not as many points as reversed bits say.
+    fn aligned(&self) -> Vec<Aligned> {
+        assert!(BITS.contains(&self.bits), "digits of {} bits", self.bits);
+        assert!(self.reversed_bits == 0 || self.scalars.len() == 1 << self.reversed_bits);
+        self.scalars.iter().copied().map(Aligned).collect()
+    }
+
+    fn digits(&self, scalars: &[Aligned], first_window: u32, windows: u32) -> Digits {
         let mut offset = [0; 9];
         for window in 0..self.windows() {
             let position = window * self.bits + self.bits - 1;
             offset[position as usize / 32] |= 1 << (position % 32);
         }
         Digits {
-            scalars: self.scalars.as_ptr(),
+            scalars: scalars.as_ptr(),
             variables: std::ptr::null(),
             first: 0,
             reversed_bits: self.reversed_bits,
@@ -117,12 +136,13 @@ impl Scalars<'_> {
     /// Counted, then placed, for so many ranges of buckets one after the other.
     ///
     /// # Panics
-    /// When a counter is not back at 0.
+    /// When a counter is not back at 0, digits are not of 14 to 20 bits, or there are not as many points as reversed bits say.
     pub fn sort_in_one_step(&self, ranges: u32) -> Sorted {
+        let scalars = self.aligned();
         let _alone = alone();
         let buckets = self.buckets();
         let (mut counts, mut entries) = (vec![0; buckets], self.room());
-        let mut digits = self.digits(0, self.windows());
+        let mut digits = self.digits(&scalars, 0, self.windows());
         // SAFETY: there is a count for each bucket and room for all entries; the digits' pointers hold while the kernels run.
         unsafe {
             test_count_digits(counts.as_mut_ptr(), &digits);
@@ -139,8 +159,11 @@ impl Scalars<'_> {
     /// By groups of buckets, then within each; so many windows at a time. Blocks of `split_digits` have `threads` threads.
     ///
     /// # Panics
-    /// When a counter is not back at 0, or there are more entries than there is room for.
+    /// As [`Scalars::sort_in_one_step`], and when the kernels do not take so many windows, or do not have so many threads.
     pub fn sort_in_two_steps(&self, windows_at_a_time: u32, threads: u32) -> Sorted {
+        assert!((1..=MOST_SPLIT).contains(&windows_at_a_time), "{windows_at_a_time} windows");
+        assert!([512, 1024].contains(&threads), "{threads} threads");
+        let scalars = self.aligned();
         let _alone = alone();
         let room = windows_at_a_time as usize * self.scalars.len() + QUAD * GROUPS;
         let (mut group_entries, mut members) = (vec![0; room], vec![0; room]);
@@ -157,7 +180,8 @@ impl Scalars<'_> {
         };
         let (mut counts, mut entries) = (vec![0; self.buckets()], self.room());
         let turns: Vec<u32> = (0..self.windows()).step_by(windows_at_a_time as usize).collect();
-        let digits = |first: &u32| self.digits(*first, windows_at_a_time.min(self.windows() - first));
+        let digits =
+            |first: &u32| self.digits(&scalars, *first, windows_at_a_time.min(self.windows() - first));
         // A card has a block for each chunk that there may be; those without one do nothing.
         let blocks = || {
             // SAFETY: it is as long, and no kernel runs now.

@@ -56,11 +56,17 @@ impl Buckets<'_> {
     /// be merged is added by blst. Copies are made when they are asked for, or as `late` as can be.
     ///
     /// # Panics
-    /// When a bucket has no end, or an entry no point.
+    /// When there is nothing to run, an entry has no point, or starts and [`FIRST`] do not fit each other.
     pub fn sums(&self, blocks: u32, batch: u32, late: bool) -> Vec<blst_p1> {
         let buckets = self.starts.len() - 1;
+        assert!(blocks > 0 && batch > 0, "blocks, and runs for each thread");
+        assert!(self.starts[0] == 0 && self.starts.is_sorted());
         assert_eq!(self.starts[buckets] as usize, self.entries.len());
         assert!(self.entries.iter().all(|entry| ((entry & (FIRST - 1)) as usize) < self.points.len()));
+        let is_first = |place: &u32| self.starts[..buckets].contains(place);
+        for (place, entry) in (0..).zip(self.entries) {
+            assert_eq!(entry & FIRST != 0, is_first(&place), "entry {place}");
+        }
         let runs = (blocks * LANES * batch) as usize;
         let merged = runs.div_ceil(MERGE_RUN).next_multiple_of(LANES as usize);
         // What nobody writes must not be read: it would not be on the curve.

@@ -13,6 +13,8 @@ extern "C" void test_sum_batched(bool late, uint32_t blocks, fp_t* sums, fp_t* p
         accumulate_batched(sums, parts, part_buckets, entries, starts, buckets, points, run_sums, run_products,
                            run_buckets, batch);
     });
+    if (copies_are_left())
+        abort();
     using point_t = xyzz_t<fp_t>;
     const uint32_t count = blocks * 32 * WARPS * batch, threads = (count + MERGE_RUN - 1) / MERGE_RUN;
     launch((threads + 127) / 128, 128, [&] {

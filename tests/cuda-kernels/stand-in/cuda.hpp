@@ -2,6 +2,9 @@
 // has to wait for others. Blocks come one after the other.
 #pragma once
 
+// Threads of a block jump between their stacks, which a checked longjmp takes for an error.
+#undef _FORTIFY_SOURCE
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

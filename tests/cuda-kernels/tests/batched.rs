@@ -58,6 +58,7 @@ fn points_that_are_all_different() {
     let sizes: Vec<u32> = (0..150).map(|_| rng.gen_range(0..90)).collect();
     check(rng, &points, &sizes, 2, 4);
     check(rng, &points, &sizes, 1, 13);
+    check(rng, &points, &sizes, 1, 24);
 }
 
 /// Sums meet the point they are added to, its opposite, and infinity, all the time.

@@ -35,3 +35,12 @@ static inline void await_requests()
         make(copy);
     copies[threadIdx.x].clear();
 }
+
+// Whether somebody has asked for something and never waited for it.
+static inline bool copies_are_left()
+{
+    for (const auto& [thread, left] : copies)
+        if (!left.empty())
+            return true;
+    return false;
+}
