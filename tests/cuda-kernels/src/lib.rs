@@ -5,6 +5,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub mod ntt;
 pub mod sort;
 pub mod sums;
 

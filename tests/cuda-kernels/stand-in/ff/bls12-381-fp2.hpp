@@ -55,11 +55,16 @@ public:
     }
 };
 
-class fr_t {
+class alignas(32) fr_t {
     blst_fr value;
 
 public:
-    fr_t& operator+=(const fr_t& other) { blst_fr_add(&value, &value, &other.value); return *this; }
-    fr_t& operator*=(const fr_t& other) { blst_fr_mul(&value, &value, &other.value); return *this; }
-    friend fr_t operator-(fr_t a, const fr_t& b) { blst_fr_sub(&a.value, &a.value, &b.value); return a; }
+    uint32_t& operator[](size_t i)        { return reinterpret_cast<uint32_t*>(&value)[i]; }
+    uint32_t operator[](size_t i) const   { return reinterpret_cast<const uint32_t*>(&value)[i]; }
+    fr_t& operator+=(const fr_t& other)   { blst_fr_add(&value, &value, &other.value); return *this; }
+    fr_t& operator-=(const fr_t& other)   { blst_fr_sub(&value, &value, &other.value); return *this; }
+    fr_t& operator*=(const fr_t& other)   { blst_fr_mul(&value, &value, &other.value); return *this; }
+    friend fr_t operator-(fr_t a, const fr_t& b) { return a -= b; }
+    friend fr_t operator*(fr_t a, const fr_t& b) { return a *= b; }
+    void zero()                           { value = {}; }
 };
