@@ -42,7 +42,7 @@ struct block_t {
 
     std::vector<lane_t> lanes;
     std::vector<meeting_t> warps; // of each warp; the block's is the last
-    std::vector<uint32_t> words;  // that lanes show to their warps
+    std::vector<uint32_t> words;  // that lanes show to their warps, in two halves
     std::function<void()> kernel;
     jmp_buf back;
 
@@ -54,7 +54,7 @@ struct block_t {
 
 inline block_t* block;
 
-// A thread begins on a stack of its own. Later it is jumped to, which takes no system call.
+// A thread begins on a stack of its own. Later it is jumped to, also for the blocks that follow, which takes no system call.
 [[noreturn]] inline void block_t::go_on(uint32_t lane)
 {
     threadIdx.x = lane;
@@ -62,7 +62,7 @@ inline block_t* block;
     if (next.begun)
         _longjmp(next.place, 1);
     next.begun = true;
-    static const size_t STACK = 256 << 10;
+    static const size_t STACK = 64 << 10;
     if (!next.stack)
         next.stack.reset(new char[STACK]);
     ucontext_t context;
@@ -71,9 +71,11 @@ inline block_t* block;
     context.uc_stack.ss_size = STACK;
     context.uc_link = nullptr;
     makecontext(&context, +[] {
-        block->kernel();
-        block->lanes[threadIdx.x].done = true;
-        block->pass_on();
+        for (;;) {
+            block->kernel();
+            block->lanes[threadIdx.x].done = true;
+            block->pass_on();
+        }
     }, 0);
     setcontext(&context);
     abort();
@@ -91,7 +93,8 @@ inline void block_t::pass_on()
             go_on(next);
         return;
     }
-    _longjmp(back, 1);
+    if (_setjmp(lanes[self].place) == 0)
+        _longjmp(back, 1);
 }
 
 inline void block_t::meet(meeting_t& meeting)
@@ -113,7 +116,7 @@ inline void block_t::meet(meeting_t& meeting)
 inline void block_t::run()
 {
     for (lane_t& lane : lanes)
-        lane.begun = lane.done = false;
+        lane.done = false;
     if (_setjmp(back) == 0)
         go_on(0);
 }
@@ -125,7 +128,7 @@ static void launch(uint32_t blocks, uint32_t threads, kernel_t kernel)
     all.lanes.resize(threads);
     all.warps.resize((threads + 31) / 32, meeting_t{32});
     all.warps.push_back(meeting_t{threads});
-    all.words.resize(threads);
+    all.words.resize(2 * threads);
     all.kernel = kernel;
     block = &all;
     blockDim = {threads}, gridDim = {blocks};
@@ -147,11 +150,12 @@ struct warp_t {
     explicit warp_t(uint32_t word)
     {
         meeting_t& meeting = block->warps[threadIdx.x / 32];
-        block->words[threadIdx.x] = word;
+        // Who is ahead by then writes to the other half.
+        const uint32_t half = meeting.times % 2 * blockDim.x;
+        block->words[half + threadIdx.x] = word;
         block->meet(meeting);
         for (uint32_t i = 0; i < 32; i++)
-            words[i] = block->words[threadIdx.x / 32 * 32 + i];
-        block->meet(meeting);
+            words[i] = block->words[half + threadIdx.x / 32 * 32 + i];
     }
 };
 
