@@ -28,8 +28,7 @@ fn main() {
         .flag("-Wno-unknown-pragmas")
         .flag("-Wno-unused-function")
         .flag("-fno-strict-aliasing")
-        .flag("-Wno-psabi")
-        .flag("-pthread");
+        .flag("-Wno-psabi");
     let files = ["batched", "ntt", "sort", "split"].map(|name| format!("stand-in/{name}.cpp"));
     build.files(files).compile("interlock_test_kernels");
 }

@@ -66,57 +66,64 @@ fn transforms(bits: &'static [u32], log_columns: u32, table_split: u32, split: u
     Transforms { log_n, roots, passes: passes(bits, log_columns), split: split.min(1 << log_n) }
 }
 
-#[test]
-fn values_on_a_coset() {
-    let rng = &mut ChaCha8Rng::seed_from_u64(1);
+/// Calls `check` with transforms in all ways, both with whole tables in one piece and with `two`: two tables, the lower with so many
+/// bits, and vectors in two pieces, the first with so many elements. It is handed the lower table's bits, and random vectors.
+fn in_every_way(
+    seed: u64,
+    two: (u32, usize),
+    mut check: impl FnMut(&Transforms, u32, &mut dyn FnMut() -> Vec<Scalar>, &str),
+) {
+    let rng = &mut ChaCha8Rng::seed_from_u64(seed);
     for (bits, log_columns) in WAYS {
-        for (table_split, split) in [(0, usize::MAX), (3, 5)] {
+        for (table_split, split) in [(0, usize::MAX), two] {
             let transforms = transforms(bits, log_columns, table_split, split);
             let log_n = transforms.log_n;
-            let mut random =
-                || -> Vec<Scalar> { (0..1 << log_n).map(|_| Scalar::random(&mut *rng)).collect() };
-            let (coefficients, before) = (random(), random());
-            let shift = Scalar::from(7);
-            let size = Scalar::from(1 << log_n).invert().expect("not 0");
-            let powers = Powers::new(shift, size, log_n, table_split.min(log_n));
-            let on_domain = values(&coefficients, Scalar::ONE, log_n);
-            let on_coset = values(&coefficients, shift, log_n);
-            for how in [Store::Set, Store::Add, Store::Multiply, Store::Subtract] {
-                let found = transforms.to_coset(&on_domain, &powers, &before, how);
-                let stored = |(value, before): (&Scalar, &Scalar)| match how {
-                    Store::Set => *value,
-                    Store::Add => value + before,
-                    Store::Multiply => value * before,
-                    Store::Subtract => before - value,
-                };
-                let expected: Vec<Scalar> = on_coset.iter().zip(&before).map(stored).collect();
-                assert!(found == expected, "{bits:?}, {log_columns}, {table_split}, {how:?}");
-            }
+            let mut random = || (0..1 << log_n).map(|_| Scalar::random(&mut *rng)).collect();
+            let how = format!("{bits:?}, {log_columns}, {table_split}");
+            check(&transforms, table_split.min(log_n), &mut random, &how);
         }
     }
 }
 
 #[test]
-fn coefficients_of_a_quotient() {
-    let rng = &mut ChaCha8Rng::seed_from_u64(2);
-    for (bits, log_columns) in WAYS {
-        for (table_split, split) in [(0, usize::MAX), (2, 3)] {
-            let transforms = transforms(bits, log_columns, table_split, split);
-            let log_n = transforms.log_n;
-            let mut random =
-                || -> Vec<Scalar> { (0..1 << log_n).map(|_| Scalar::random(&mut *rng)).collect() };
-            let (ab, c) = (random(), random());
-            let shift = Scalar::from(7);
-            let back = shift.invert().expect("not 0");
-            let unshift = Powers::new(back, Scalar::ONE, log_n, table_split.min(log_n));
-            let factor = Scalar::from(3) * Scalar::from(1 << log_n).invert().expect("not 0");
-            let (on_coset, on_domain) = (values(&ab, shift, log_n), values(&c, Scalar::ONE, log_n));
-            let found = transforms.quotient(&on_coset, &on_domain, &unshift, out_of_montgomery(factor));
-            for (place, found) in found.into_iter().enumerate() {
-                let index = reversed(place, log_n);
-                let expected = out_of_montgomery(Scalar::from(3) * (ab[index] - c[index]));
-                assert!(found == expected, "{bits:?}, {log_columns}, {table_split}: coefficient {index}");
-            }
+fn values_on_a_coset() {
+    in_every_way(1, (3, 5), |transforms, table_split, random, way| {
+        let log_n = transforms.log_n;
+        let (coefficients, before) = (random(), random());
+        let shift = Scalar::from(7);
+        let size = Scalar::from(1 << log_n).invert().expect("not 0");
+        let powers = Powers::new(shift, size, log_n, table_split);
+        let on_domain = values(&coefficients, Scalar::ONE, log_n);
+        let on_coset = values(&coefficients, shift, log_n);
+        for how in [Store::Set, Store::Add, Store::Multiply, Store::Subtract] {
+            let found = transforms.to_coset(&on_domain, &powers, &before, how);
+            let stored = |(value, before): (&Scalar, &Scalar)| match how {
+                Store::Set => *value,
+                Store::Add => value + before,
+                Store::Multiply => value * before,
+                Store::Subtract => before - value,
+            };
+            let expected: Vec<Scalar> = on_coset.iter().zip(&before).map(stored).collect();
+            assert!(found == expected, "{way}, {how:?}");
         }
-    }
+    });
+}
+
+#[test]
+fn coefficients_of_a_quotient() {
+    in_every_way(2, (2, 3), |transforms, table_split, random, way| {
+        let log_n = transforms.log_n;
+        let (ab, c) = (random(), random());
+        let shift = Scalar::from(7);
+        let back = shift.invert().expect("not 0");
+        let unshift = Powers::new(back, Scalar::ONE, log_n, table_split);
+        let factor = Scalar::from(3) * Scalar::from(1 << log_n).invert().expect("not 0");
+        let (on_coset, on_domain) = (values(&ab, shift, log_n), values(&c, Scalar::ONE, log_n));
+        let found = transforms.quotient(&on_coset, &on_domain, &unshift, out_of_montgomery(factor));
+        for (place, found) in found.into_iter().enumerate() {
+            let index = reversed(place, log_n);
+            let expected = out_of_montgomery(Scalar::from(3) * (ab[index] - c[index]));
+            assert!(found == expected, "{way}: coefficient {index}");
+        }
+    });
 }
